@@ -20,8 +20,8 @@ struct environment_variable {
   std::string_view purpose;
 };
 
-/// The command that starts programs on other hosts, if LSCHED_RSH is not set: ssh, which asks no questions, and ends
-/// after 15 seconds without an answer of the host.
+/// The command that starts programs on other hosts, if LSCHED_RSH is not set. With these options, ssh asks no
+/// questions, and ends after 15 seconds without an answer of the host.
 inline constexpr std::string_view k_remote_shell = "ssh -oBatchMode=yes -oConnectTimeout=15 -oServerAliveInterval=5";
 
 inline constexpr std::array k_environment_variables{
@@ -67,9 +67,9 @@ inline constexpr std::array k_environment_variables{
                          "set by `lsched run`: descriptor through which the end of the command ends the ranks"},
 };
 
-/// Returns, in alphabetical order, a line for each environment variable that has the prefix LSCHED_ but is unknown,
-/// such as "LSCHED_LAN is not a variable of libsched; did you mean LSCHED_LANE?". Variables with the prefix
-/// LSCHED_TEST_ belong to the library's own tests, and are ignored.
+/// Returns a line for each environment variable that has the prefix LSCHED_ but is unknown. An example is "LSCHED_LAN
+/// is not a variable of libsched; did you mean LSCHED_LANE?". The lines are in alphabetical order. Variables with the
+/// prefix LSCHED_TEST_ belong to the library's own tests, and are ignored.
 inline std::vector<std::string> unknown_variables() {
   constexpr std::string_view k_prefix = "LSCHED_";
   std::array<std::string_view, k_environment_variables.size()> known{};  // without the prefix

@@ -1,6 +1,6 @@
-// Detection of launchers other than `lsched run` that started this process as one of several. If the library cannot
-// join the world of such a launcher, opening fails, because a world of one rank in each process would give wrong sums
-// without an error.
+// Detects whether a launcher other than `lsched run` started this process as one of several processes. If the library
+// cannot join the world of such a launcher, opening a world fails. A world of one rank in each process would give wrong
+// sums without an error.
 #pragma once
 
 #include <fcntl.h>
@@ -17,8 +17,8 @@
 
 namespace lsched {
 
-/// Returns whether LSCHED_WORLD=alone is set, which asks for a world of one rank under any launcher. Any other value is
-/// ARGUMENT.
+/// Returns whether LSCHED_WORLD=alone is set, which asks for a world of one rank under any launcher. Returns ARGUMENT
+/// for any other value.
 inline result<bool> wants_world_of_one() {
   const char* const set = text_in_environment("LSCHED_WORLD");
   if (set == nullptr || set == std::string_view("alone")) return set != nullptr;
@@ -84,8 +84,8 @@ inline bool has_loaded_mpi() {
   return dl_iterate_phdr(find, nullptr) != 0;
 }
 
-/// Returns the launch by a process manager of MPI that offers PMI-1 (offload/open/pmi_exchange.h), or nothing if there
-/// is no such manager, if the manager has started only one process, or if this process has not inherited PMI_FD.
+/// Returns the launch by a process manager of MPI that offers PMI-1 (offload/open/pmi_exchange.h). Returns nothing if
+/// there is no such manager, if the manager has started only one process, or if this process has not inherited PMI_FD.
 inline result<std::optional<launch>> find_pmi_launch() {
   launch found{.is_pmi = true};
   for (const auto& [variable, number] : {std::pair("PMI_FD", &found.descriptor), std::pair("PMI_RANK", &found.self),

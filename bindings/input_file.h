@@ -1,4 +1,4 @@
-// Reading a whole file.
+// Reads a whole file.
 #pragma once
 
 #include <fcntl.h>

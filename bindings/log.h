@@ -20,7 +20,7 @@ enum class log_level : std::uint8_t { error, warning, info };
 
 inline constexpr std::array<std::string_view, 3> k_log_levels{"error", "warning", "info"};
 
-/// Returns the level that LSCHED_LOG sets. Any value that is not a level is ARGUMENT.
+/// Returns the level that LSCHED_LOG sets. Returns ARGUMENT for a value that is not a level.
 inline result<log_level> log_level_in_environment() {
   const char* const set = text_in_environment("LSCHED_LOG");
   if (set == nullptr) return log_level::warning;
@@ -35,7 +35,7 @@ inline std::string log_line(log_level level, rank self, std::string_view text) {
 }
 
 /// Prints the line if LSCHED_LOG includes its level. The line is written in one call, so that lines of several threads
-/// do not mix. Any thread.
+/// do not mix. Any thread may call this function.
 inline void log(log_level level, rank self, std::string_view text) {
   const auto most = log_level_in_environment();
   if (most && level <= *most) std::fputs(log_line(level, self, text).c_str(), stderr);

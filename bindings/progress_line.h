@@ -31,7 +31,7 @@ class progress_line {
   progress_line& operator=(const progress_line&) = delete;
   ~progress_line() { static_cast<void>(erase()); }
 
-  /// If the next line is due, calls text() and prints the result. Otherwise does nothing. Any thread.
+  /// If the next line is due, calls text() and prints the result. Otherwise does nothing.
   template <class Text>
   void show(const Text& text) {
     if (is_quiet_) return;

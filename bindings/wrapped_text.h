@@ -1,4 +1,4 @@
-// Wrapping of text into lines of limited width.
+// Wraps text into lines of limited width.
 #pragma once
 
 #include <algorithm>

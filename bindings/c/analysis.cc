@@ -1,4 +1,4 @@
-// Proofs and simulations of schedules, without a world: the C interface of verify.h and of libsched/simulate.
+// The C interface of verify.h and of libsched/simulate: proofs and simulations of schedules. No function needs a world.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -39,7 +39,7 @@ struct question {
   aliasing in_place{};
 };
 
-/// Reads the members of the desc that a text must agree with.
+/// Reads from the desc the values with which the text of the schedules must agree.
 result<asked> read_asked(const lsched_verify_desc& desc) {
   const auto is_required = [&](std::uint32_t bit) { return (desc.required & bit) != 0; };
   asked by_caller{.collective = desc.collective == nullptr ? "" : desc.collective};

@@ -1,4 +1,5 @@
-# Writes OUTPUT, a header with the name of the build: VERSION, ABI, and a digest of COMPILER and the texts of HEADERS.
+# Writes the header OUTPUT, which defines the name of the build. The name consists of VERSION, ABI and a digest. The
+# digest covers COMPILER and the texts of HEADERS.
 set(all "${COMPILER}")
 foreach(header IN LISTS HEADERS)
   file(SHA256 ${header} digest)

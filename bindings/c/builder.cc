@@ -1,4 +1,4 @@
-// Schedules by hand: the C interface of the builder, of schedule_file.h and of algorithm files.
+// The C interface of the builder, of schedule_file.h and of algorithm files.
 #include "libsched/schedule/builder.h"
 
 #include <array>
@@ -14,8 +14,8 @@
 struct lsched_builder {
   lsched::builder content;
   std::string name;
-  std::optional<lsched::failure> refusal{};  ///< the builder's first error, if it was found in this file and not by
-                                             ///< `content`
+  std::optional<lsched::failure> refusal{};  ///< the builder's first error, if this file and not `content` found the
+                                             ///< error
   lsched::user_kernel user{};                ///< the reduction of all ops that combine by a user_op
 };
 
@@ -28,9 +28,8 @@ lsched_status state_of(const lsched_builder& b) {
   return error == nullptr ? LSCHED_OK : report(kept_diagnostic(), *error);
 }
 
-/// Refuses an argument that `content` cannot represent. Keeps the error if it is the builder's first error, because
-/// commit must not succeed without the op that the caller wanted to add. Returns the status of the builder's first
-/// error.
+/// Refuses an argument that `content` cannot represent. Keeps the error if it is the builder's first error. Then commit
+/// fails, and does not make a schedule that lacks the op. Returns the status of the builder's first error.
 lsched_status refuse(lsched_builder& b, failure why) {
   if (state_of(b) == LSCHED_OK) b.refusal = std::move(why);
   return state_of(b);
@@ -84,8 +83,8 @@ bool is_whole(const lsched_region& where, std::uint64_t unit) {
   return where.offset % unit == 0 && where.count % unit == 0;
 }
 
-/// Returns the reason why an op cannot combine these regions by `user`, or null. All ops of a schedule use the same
-/// user_op.
+/// Returns null if an op can combine these regions by `user`, else the reason why not. All ops of a schedule use the
+/// same user_op.
 const char* validate_user(const lsched_builder& b, dtype type, const user_kernel& user,
                           std::span<const lsched_region> regions) {
   const bool is_same = user.run == b.user.run && user.context == b.user.context && user.unit == b.user.unit;
@@ -100,7 +99,8 @@ const char* validate_user(const lsched_builder& b, dtype type, const user_kernel
   return nullptr;
 }
 
-/// Appends a reduce by the caller's user_op. `regions` are the lower operand, the higher operand and the target.
+/// Appends a reduce op that combines by the caller's user_op. `regions` are the lower operand, the higher operand and
+/// the target.
 result<op_id> reduce_by_user(lsched_builder& to, lsched_reduction reduction, const lsched_user_op& user_op,
                              const std::array<lsched_region, 3>& regions) {
   if (static_cast<int>(reduction) != 0)

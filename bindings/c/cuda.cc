@@ -46,8 +46,8 @@ result<gpu_choice> read_cuda_config(const lsched_cuda_config* config) {
 
 // --- rounds in the order of streams --------------------------------------------------------------------------------
 
-/// Returns OK if rounds of the schedule can be ordered by a stream. Otherwise reports the reason and returns the status
-/// of the failure.
+/// Returns OK if a stream can order the rounds of the schedule. Otherwise reports the reason and returns the status of
+/// the failure.
 lsched_status may_use_streams(const lsched_schedule& schedule) {
   if (schedule.world->process.gpu() == nullptr)
     return fail(status::state, "no device is attached: call lsched_cuda_attach (in Python World.attach_cuda) first");
@@ -63,7 +63,7 @@ lsched_status may_use_streams(const lsched_schedule& schedule) {
   return LSCHED_OK;
 }
 
-/// Makes the schedule's gate (which lets rounds begin at their place in a stream) at the first call. If two threads
+/// Makes the schedule's gate at the first call. The gate lets each round begin at its place in a stream. If two threads
 /// call at the same time, the engine returns STATE to one of them, because the other thread has made the gate. This is
 /// no error.
 status need_gate(const lsched_schedule& schedule) {
@@ -75,7 +75,8 @@ status need_gate(const lsched_schedule& schedule) {
   return answer == status::state ? status::ok : answer;
 }
 
-/// If the schedule has failed, even during this call, releases the streams that wait for its rounds.
+/// If the schedule has failed, releases the streams that wait for its rounds. Must be called after every call of the
+/// gate, because the schedule may have failed during that call.
 void release_if_failed(const instance& runs) {
   if (runs.verdict.load() != status::ok) runs.device->gate->release(runs.called.load());
 }

@@ -1,5 +1,5 @@
 /** @file
- * The C interface of libsched: collective communication as schedules. C11, and also valid C++.
+ * The C interface of libsched: collective communication as schedules. This header is C11, and also valid C++.
  * docs/reference/glossary.md explains the terms, and names their counterparts in MPI and NCCL.
  *
  * Conventions:
@@ -26,17 +26,17 @@
  *  6. Reference. The comment of each function states which threads may call it (Thread) and how long it may block
  *     (Blocks). The comment also states the ownership and lifetime of memory (Memory), and the errors without the
  *     prefix LSCHED_ERR_ (Errors). "Any" means any thread at any time. Calls on different worlds may run at the same
- *     time. Every function that starts a round, waits or commits can also return PEER, TRANSPORT and INTERNAL, although
- *     (Errors) does not list them. PEER means that a member of the world died, or closed the world while this rank
- *     needed that member. Over MPI, only deaths on this rank's node are noticed. If members died, the diagnostic names
- *     the member whose death this rank recorded first. If all members share memory, they share this record, and name
- *     the same member. Ranks of several hosts may record deaths in different orders, and then name different members.
- *     The end of a rank that got PEER is a death, too. lsched_world_lost lists all members that are known to be lost.
+ *     time. Every function that starts a round, waits or commits can also return PEER, TRANSPORT and INTERNAL. (Errors)
+ *     does not list these three. PEER means that a member of the world died, or closed the world while this rank needed
+ *     that member. Over MPI, only deaths on this rank's node are noticed. If members died, the diagnostic names the
+ *     member whose death this rank recorded first. If all members share memory, they share this record, and name the
+ *     same member. Ranks of several hosts may record deaths in different orders, and then name different members. The
+ *     end of a rank that got PEER is a death, too. lsched_world_lost lists all members that are known to be lost.
  *  7. Collective functions. All ranks of the world call them, in the same order. A rank whose own arguments are invalid
- *     still takes part: every rank then returns an error that names this rank and the invalid argument. Two kinds of
- *     errors are exceptions, in which the call returns at once. If the world or the builder is NULL, the other ranks
- *     wait until their commit timeout expires. If lsched_flush or lsched_model_sync returns an error, the other ranks
- *     wait until this rank calls again.
+ *     still takes part: every rank then returns an error that names this rank and the invalid argument. In two cases,
+ *     the call instead returns at once. If the world or the builder is NULL, the other ranks wait until their commit
+ *     timeout expires. If lsched_flush or lsched_model_sync returns an error, the other ranks wait until this rank
+ *     calls again.
  *  8. Floating point. Arithmetic on the host runs in the default mode: round to nearest even, keep subnormals, trap
  *     nothing. The modes of the caller's threads (fesetround, flush to zero) do not change results, and no call changes
  *     a mode. Any call may raise exception flags (fetestexcept).
@@ -234,9 +234,10 @@ typedef struct lsched_config {
   int32_t progress_core;      /* core of the progress thread; -1: a free core if there is one, otherwise chosen by the
                                  operating system */
   int32_t lane;               /* an lsched_lane_mode, or the number of oneTBB workers for large computations */
-  uint64_t region_bytes;      /* size of this rank's region, the address space for memory of lsched_alloc and of the
-                                 library; at least 1 MiB; 0: the size of the machine's memory, or less. With 0, all
-                                 regions together have at most 64 TiB or, if `ulimit -v` is set, half of that limit */
+  uint64_t region_bytes;      /* size of this rank's region, at least 1 MiB. The region is the address space for memory
+                                 of lsched_alloc and of the library. 0: the size of the machine's memory, or less. With
+                                 0, all regions together have at most 64 TiB or, if `ulimit -v` is set, half of that
+                                 limit */
   uint64_t commit_timeout_ns; /* timeout of the collective create functions */
 } lsched_config;
 
@@ -258,11 +259,12 @@ LSCHED_API void lsched_config_init_sized(lsched_config* config, size_t bytes);
  * Blocks: until all ranks have joined, at most LSCHED_START_TIMEOUT seconds if that variable is set, else
  * commit_timeout_ns.
  * Memory: the caller owns *world until lsched_world_close.
- * Errors: UNSUPPORTED if environment variables of PMI, PMIx, torchrun or a step of Slurm show that a launcher started
- * the process as one of several, and this function cannot join that launcher. In this case use lsched_world_open_mpi of
- * lsched_mpi.h or lsched_world_open_with. UNSUPPORTED also for a oneTBB lane in a build without oneTBB. STATE (this
- * rank has joined before); VERSION; ARGUMENT; NOMEM; TRANSPORT (also if `lsched run` has ended); TIMEOUT (under `lsched
- * run`, names a rank that did not join); PEER (under `lsched run`: a rank died before it joined, and is named). */
+ * Errors: UNSUPPORTED if a launcher started the process as one of several, and this function cannot join that launcher.
+ * Environment variables of PMI, PMIx, torchrun or a step of Slurm show such a launch. In this case use
+ * lsched_world_open_mpi of lsched_mpi.h or lsched_world_open_with. UNSUPPORTED also for a oneTBB lane in a build
+ * without oneTBB. STATE (this rank has joined before); VERSION; ARGUMENT; NOMEM; TRANSPORT (also if `lsched run` has
+ * ended); TIMEOUT (under `lsched run`, names a rank that did not join); PEER (under `lsched run`: a rank died before it
+ * joined, and is named). */
 #define lsched_world_open(config, world, diagnostic) lsched_world_open_abi(LSCHED_ABI, (config), (world), (diagnostic))
 /** The function behind lsched_world_open, with the LSCHED_ABI of the caller's header. */
 LSCHED_CHECKED lsched_status lsched_world_open_abi(int abi, const lsched_config* config, lsched_world** world,
@@ -272,17 +274,17 @@ LSCHED_CHECKED lsched_status lsched_world_open_abi(int abi, const lsched_config*
 #define LSCHED_EXCHANGE_BYTES 256
 /** An all-gather function that the caller of lsched_world_open_with provides. The function copies the `bytes` bytes at
  * `mine` of each rank r to all + r * bytes on all ranks, and blocks until `all` is complete. The function returns 0 on
- * success, and any other value on failure. lsched_world_open_with calls the function at most four times, on every rank
- * and in the thread that opens the world. */
+ * success, and any other value on failure. On every rank, lsched_world_open_with calls the function at most four times,
+ * in the thread that opens the world. */
 typedef int (*lsched_exchange)(const void* mine, void* all, uint64_t bytes, void* context);
 
 /** Joins a world of `size` ranks, as `rank`, under any launcher. The ranks find each other by `exchange`, for example
  * through a store, a pipe or PMI. Processes of one user in one process name space of a machine share memory. All other
  * ranks are connected by TCP: each rank listens on the interfaces of LSCHED_NET_INTERFACES, and connects to all other
- * ranks. Each connection proves that it knows a secret of the job, which rank 0 sends through `exchange`.
+ * ranks. Each connection is authenticated by a secret of the job, which rank 0 sends through `exchange`.
  * Thread: any.
- * Blocks: as long as the exchange does; with several hosts, also until all ranks are connected, at most
- * LSCHED_START_TIMEOUT seconds if that variable is set, else the lesser of 60 s and commit_timeout_ns.
+ * Blocks: as long as the exchange blocks. With several hosts, also until all ranks are connected: at most
+ * LSCHED_START_TIMEOUT seconds if that variable is set, else at most the lesser of 60 s and commit_timeout_ns.
  * Memory: as lsched_world_open; the caller owns `context`. With several hosts: two file descriptors per rank.
  * Errors: UNSUPPORTED (no network interface can be used); TIMEOUT (names a rank that could not be reached); MISMATCH
  * (the ranks differ in size or build); ARGUMENT; VERSION; NOMEM; TRANSPORT (the exchange failed). If one rank fails,
@@ -332,9 +334,9 @@ LSCHED_CHECKED lsched_status lsched_split(lsched_world* world, int32_t color, in
 LSCHED_CHECKED lsched_status lsched_split_ranks(lsched_world* world, const int32_t* ranks, int32_t count, int32_t tag,
                                                 lsched_world** made, lsched_diagnostic* diagnostic);
 
-/** Creates a world of the survivors after a death: the members of `world` that neither died nor closed the world, in
- * their old order. Collective over the survivors. A survivor that dies during the call is left out as well. If any
- * member is left out, everything that is outstanding in `world` ends with PEER on all survivors.
+/** Creates a world of the survivors after a death. The survivors are the members of `world` that neither died nor
+ * closed the world. They keep their order. Collective over the survivors. A survivor that dies during the call is left
+ * out as well. If any member is left out, everything that is outstanding in `world` ends with PEER on all survivors.
  * lsched_carry moves partial schedules to the new world. Ordinary schedules must be created again in the new world.
  * `world` stays open and must still be closed. docs/reference/shrink.md shows a training loop.
  * Thread: any, one call at a time.
@@ -484,7 +486,7 @@ typedef enum lsched_setting {
   /** 1: each schedule is proved before it is committed. The default is 0, or 1 with LSCHED_VERIFY=1 in the environment.
    * Without a proof, a commit checks the schedule of each rank separately, and checks that sends and receives match.
    * With a proof, all ranks also exchange their schedules as text, and each rank proves all schedules as lsched_verify
-   * does: there is no deadlock and no race, and the outputs are those of the collective in the schedules' name
+   * does. A proved schedule has no deadlock and no race. Its outputs are those of the collective in the schedules' name
    * ("allreduce/mine"). If the setting is 1 on any rank, all ranks prove. If the proof fails, all ranks refuse the
    * schedule, and the diagnostic names the reason, the rank and the op. The status is UNMATCHED (messages), CYCLE
    * (ranks wait for each other) or ARGUMENT (all other reasons). The status is UNSUPPORTED if all texts together exceed
@@ -656,9 +658,10 @@ typedef struct lsched_counts {
 /** Starts the next round, t, over the memory that the caller passes. The call acts as lsched_rebind and lsched_start,
  * except that only round t - depth must have ended. The rounds may be waited for in any order.
  * `inputs` and `outputs` are in the order of the slots. A collective has at most one of each. If both are NULL, the
- * round uses the memory of round t - depth. `counts` is NULL except for schedules with a capacity, whose rounds only
- * this function can start. No rank needs to know the counts of another rank, and counts may change in every round.
- * Input and output must not overlap, with one exception: the block that a rank of a gatherv, scatterv or allgatherv
+ * round uses the memory of round t - depth. `counts` is NULL except for schedules with a capacity. Only this function
+ * can start rounds of such a schedule. No rank needs to know the counts of another rank, and counts may change in every
+ * round.
+ * Input and output must not overlap, with one exception. In a gatherv, scatterv or allgatherv, the block that a rank
  * sends to itself may have the same address in input and output. That block is then not copied.
  * Thread: any, one at a time per schedule.
  * Blocks: for at most one step of the engine.
@@ -724,8 +727,8 @@ LSCHED_CHECKED lsched_status lsched_rebind(lsched_schedule* schedule, const void
 LSCHED_CHECKED lsched_status lsched_cancel(lsched_schedule* schedule, lsched_diagnostic* diagnostic);
 
 /** Destroys a schedule. NULL is OK. The call is local for an ordinary schedule, which must have no outstanding round,
- * and for a schedule that has failed or was cancelled. The call is collective for any other partial schedule: this rank
- * leaves, unless lsched_leave was called before, and serves the other ranks until all ranks have left.
+ * and for a schedule that has failed or was cancelled. The call is collective for any other partial schedule. Unless
+ * lsched_leave was called before, this rank leaves. Then this rank serves the other ranks until all ranks have left.
  * Thread: any, with no other call on this schedule.
  * Blocks: never (ordinary schedule); at most timeout_ns (partial schedule, or a schedule that still awaits the
  * agreement of the ranks: LSCHED_NONBLOCKING); as lsched_cancel (failed schedule).
@@ -775,15 +778,15 @@ LSCHED_CHECKED lsched_status lsched_schedule_save(const lsched_schedule* schedul
 
 /** Finds the non-finite tensors in the last result of an "adasum". is_non_finite[i] is 1 if tensor i is non-finite,
  * else 0, and *number (optional) is the number of such tensors. All ranks get the same result, and no message is sent.
- *   - If the algorithm combines tensors, a tensor is non-finite if it is NaN: some rank contributed a non-finite
+ *   - If the algorithm combines tensors, a tensor is non-finite if it is NaN. Then some rank contributed a non-finite
  *     element, or an intermediate sum became non-finite (for f16, beyond 65504; docs/reference/adasum.md).
  *   - If the algorithm does not combine tensors, a tensor is non-finite if one of its elements is not finite. In a
  *     world of one rank, no algorithm combines tensors. In a world of one node, "two_level" combines no tensors,
  *     because it returns the mean.
  * If an element overflows in the last combination, only this element is infinite, and its tensor does not count as
  * non-finite. The function reads one element of each tensor, or all elements in the second case. A schedule whose desc
- * has no tensors has one tensor. `is_non_finite` is an array of `tensor_count` values, the number of tensors of the
- * schedule. With NULL and 0 the function only returns the number.
+ * has no tensors has one tensor. `is_non_finite` is an array of `tensor_count` values. `tensor_count` must be the
+ * number of tensors of the schedule. With NULL and 0 the function only returns the number.
  * Thread: any, but not while a round is started or memory is bound.
  * Blocks: never.
  * Memory: reads the bound output, so call this function before you change the output.
@@ -817,7 +820,7 @@ typedef struct lsched_arrival {
   uint64_t bytes; /* length of the message, even if that exceeds the receive's `room` */
 } lsched_arrival;
 
-/** Creates a mailbox. Collective: every rank of the world gets one. If creates do not wait (LSCHED_NONBLOCKING),
+/** Creates a mailbox. Collective: every rank of the world gets a mailbox. If creates do not wait (LSCHED_NONBLOCKING),
  * messages may be posted before the other ranks have created the mailbox. Messages of different mailboxes are
  * independent of each other.
  * Thread, Blocks, Errors: as lsched_collective_create.
@@ -879,7 +882,8 @@ typedef enum lsched_capacity {
   LSCHED_STRICT = 0, /* capacity for all items: every rank sends exactly its k largest items */
   LSCHED_DEFER       /* a rank sends each owner at most about k / P items, the largest items first. The other items stay
                         in the rank's residual. With LSCHED_BALANCE_BY_COST or _ALWAYS a rank sends and receives at most
-                        6 k (P-1)/P words for any gradients (if k is below some hundreds, 1 + log2 P more items) */
+                        6 k (P-1)/P words for any gradients. If k is below some hundreds, the bound has 1 + log2 P more
+                        items */
 } lsched_capacity;
 
 /** The method that sets the boundaries of the regions. */
@@ -889,8 +893,8 @@ typedef enum lsched_boundaries {
                         paper */
 } lsched_boundaries;
 
-/** The condition for redistributing the items of the result into shares of equal length before the shares are
- * gathered. */
+/** The condition for a redistribution of the result's items. The redistribution makes the shares of the ranks equally
+ * long. Afterwards, the shares are gathered. */
 typedef enum lsched_balance {
   LSCHED_BALANCE_BY_COST = 0, /* if the redistribution reduces the number of words moved */
   LSCHED_BALANCE_PUBLISHED,   /* if an owner has more than four times the average number of items, as in the paper */
@@ -947,28 +951,28 @@ typedef struct lsched_sparse_desc {
 /** Creates an allreduce of the largest elements, with error feedback (Li and Hoefler, PPoPP 2022, Algorithm 2). Each
  * round does the following on every rank:
  *
- *     residual += scale * gradient      the schedule owns the residual: f64 for F64, f32 for other dtypes
- *     send the k largest elements of the residual (by magnitude, then index), and add up the items in rank order
- *     update = result / P, and zero elsewhere: the same bits on every rank
- *     residual -= the items of this rank that are in the update
+ *  1. residual += scale * gradient. The schedule owns the residual. Its dtype is f64 for F64, and f32 otherwise.
+ *  2. The rank sends the k largest elements of the residual (by magnitude, then index). The sums are in rank order.
+ *  3. update = result / P. All other elements of the update are zero. The update has the same bits on every rank.
+ *  4. residual -= the items of this rank that are in the update.
  *
  * The result of "oktopk" is the k largest sums (but see lsched_selection). The result of "topka" is all sums. No
  * element is lost: an element that is not in the update is in the residual of some rank. After a round that fails, the
  * residual is the old residual + scale * gradient.
  *
- * With LSCHED_NAN_ERROR a round ends with NOT_FINITE on all ranks if a sent element or a sum is not finite. lsched_run,
- * lsched_wait and lsched_test return NOT_FINITE, and the diagnostic names the first non-finite element. The update is
- * zero everywhere. On every rank, elements of the residual that are not finite, or would overflow if converted to
- * `dtype`, become zero. Nothing else changes. The schedule stays usable. Finite elements whose sum overflows remain in
- * the residuals, so the next round may end with NOT_FINITE too. Only the last such round is remembered: lsched_test of
- * an older ticket returns OK.
+ * With LSCHED_NAN_ERROR, a round ends with NOT_FINITE on all ranks if a sent element or a sum is not finite.
+ * lsched_run, lsched_wait and lsched_test return NOT_FINITE, and the diagnostic names the first non-finite element. The
+ * update is zero everywhere. On every rank, elements of the residual that are not finite, or would overflow if
+ * converted to `dtype`, become zero. Nothing else changes. The schedule stays usable. Finite elements whose sum
+ * overflows remain in the residuals, so the next round may end with NOT_FINITE too. Only the last such round is
+ * remembered: lsched_test of an older ticket returns OK.
  *
  * Gradient and update are both in device memory (lsched_cuda.h), or both in host memory. The residual is in the same
  * kind of memory. Results have the same bits in both kinds. LSCHED_REUSED is UNSUPPORTED in device memory.
  *
  * The schedule runs as any other schedule (lsched_start, lsched_wait, lsched_run, lsched_rebind). If every rank passes
- * an image of the same round, the new schedule continues from that round. With equal gradients, both schedules then
- * compute the same bits. docs/reference/sparse.md has the details. Collective.
+ * an image of the same round, the new schedule continues from that round. With equal gradients, the old and the new
+ * schedule then compute the same bits. docs/reference/sparse.md has the details. Collective.
  * Thread, Blocks: as lsched_collective_create.
  * Memory: as lsched_collective_create. The first round, and the first round after lsched_rebind, write the whole
  * update. Other rounds write only the elements that change, so the caller must not write to the update. Besides the
@@ -1053,11 +1057,11 @@ typedef struct lsched_coo_desc {
  * of rank 1) + …, in rank order. F16 and BF16 are added up in f32, and rounded once at the end. The bits are the same
  * on every rank.
  *
- * A round ends with BOUNDS on all ranks if a rank has more than `room` items or an index that is not below `count`, or
- * if the result has more than `out_room` items. lsched_run, lsched_wait and lsched_test return BOUNDS, and the
- * diagnostic names the rank or the number of items. Such a round writes only *out_count: the number of items of the
- * result, or 0 if a rank's items were invalid. The schedule stays usable. Only the last such round is remembered:
- * lsched_test of an older ticket returns OK.
+ * A round ends with BOUNDS on all ranks if a rank has more than `room` items, or an index that is not below `count`. A
+ * round also ends with BOUNDS if the result has more than `out_room` items. lsched_run, lsched_wait and lsched_test
+ * return BOUNDS, and the diagnostic names the rank or the number of items. Such a round writes only *out_count: the
+ * number of items of the result, or 0 if a rank's items were invalid. The schedule stays usable. Only the last such
+ * round is remembered: lsched_test of an older ticket returns OK.
  *
  * For lsched_rebind the inputs are indices, values and item_count. The outputs are out_indices, out_values, out_count
  * and, if not NULL, dense. lsched_sparse_get_stats returns the data sent and received. Collective.
@@ -1088,16 +1092,16 @@ LSCHED_CHECKED lsched_status lsched_convert(lsched_dtype from, const void* input
 
 /* The activation decides when a round starts. Each rank executes its own part of the round. Except for "full" and
  * "deadline", the parts of all ranks begin when the round starts. All ranks draw the same random ranks from `seed`.
- *   "full"         a rank's call starts only that rank's part, so that no rank is left out
- *   "solo"         the first call for a round starts the round
- *   "majority"     one rank is drawn for each round, and its call starts the round. When the round starts, half of the
- *                  ranks have called on average
- *   "first_of(M)"  M ranks are drawn for each round, and the first of their calls starts the round
- *   "all_of(M)"    M ranks are drawn for each round, and the last of their calls starts the round
- *   "quorum(K)"    the K-th call for a round starts the round
- *   "deadline(T)"  as "full". But if a rank is in lsched_collect T microseconds after its call, this rank starts the
- *                  parts of all ranks. If T is "auto", the limit is a fifth of the median time between successive calls
- *                  among the last 64 calls of the rank. As long as there are fewer than 8 such times, there is no limit
+ *  - "full": A rank's call starts only that rank's part, so that no rank is left out.
+ *  - "solo": The first call for a round starts the round.
+ *  - "majority": One rank is drawn for each round, and the call of that rank starts the round. When the round starts,
+ *    half of the ranks have called on average.
+ *  - "first_of(M)": M ranks are drawn for each round, and the first of their calls starts the round.
+ *  - "all_of(M)": M ranks are drawn for each round, and the last of their calls starts the round.
+ *  - "quorum(K)": The K-th call for a round starts the round.
+ *  - "deadline(T)": As "full". But if a rank is in lsched_collect T microseconds after its call, this rank starts the
+ *    parts of all ranks. If T is "auto", the limit is a fifth of the median time between successive calls among the
+ *    last 64 calls of the rank. As long as there are fewer than 8 such times, there is no limit.
  * "+every(T)" may follow: rounds T, 2T, … wait for every rank's call, so that no rank falls further behind. A rank that
  * has left is not drawn, and no round waits for its call. */
 
@@ -1171,7 +1175,7 @@ typedef struct lsched_report {
   uint64_t staleness; /* maximum delay of the calls in `mine`. The delay of a call is the number of rounds from the
                          round that was called for to the round that contains the contribution */
   int32_t has_result; /* 0: the result is unchanged, because no rank contributed or there is no new round. In a
-                         sparse_allreduce: because there is no new round */
+                         sparse_allreduce, 0 only means that there is no new round */
   const void* result; /* the result in the memory of the schedule, after an lsched_collect without `buckets`; NULL after
                          all other calls, and if has_result is 0 */
 } lsched_report;
@@ -1450,7 +1454,7 @@ LSCHED_CHECKED lsched_status lsched_builder_commit(lsched_builder* builder, lsch
 LSCHED_CHECKED lsched_status lsched_builder_print(const lsched_builder* builder, char* text, size_t bytes,
                                                   size_t* needed, lsched_diagnostic* diagnostic);
 
-/** Compiles, binds and connects a schedule from a text, such as lsched_schedule_print and `lsched show` write
+/** Compiles, binds and connects a schedule from a text. lsched_schedule_print and `lsched show` write such texts
  * (docs/reference/schedule_file.md). The text has the schedule of this rank, or the schedules of all ranks (`lsched
  * show --all`), from which each rank takes its own. Collective: ranks whose text is invalid must call, too.
  * Some algorithms have one schedule for memory in place and another schedule for separate memory. A text does not state
@@ -1468,8 +1472,8 @@ LSCHED_CHECKED lsched_status lsched_schedule_load(lsched_world* world, const cha
 /* ---- Algorithms of your own ---------------------------------------------------------------------------------- */
 
 /** Registers the algorithm of an algorithm file (docs/reference/algorithm_file.md) for the rest of the process. The
- * name of the algorithm is then valid for `algorithm` in every desc. "auto" can choose the algorithm where a proof of
- * its schedules succeeds. Partial collectives can use the algorithm where a proof of its partial form succeeds.
+ * name of the algorithm is then valid for `algorithm` in every desc. "auto" can choose the algorithm if a proof of its
+ * schedules succeeds. Partial collectives can use the algorithm if a proof of its partial form succeeds.
  * LSCHED_ALGORITHM_FILES in the environment registers files when a world is opened. All ranks must register the same
  * texts before they create schedules. Registering a text again has no effect.
  * Thread: any. Blocks: never.
@@ -1480,8 +1484,8 @@ LSCHED_CHECKED lsched_status lsched_algorithm_load(const char* text, uint64_t by
 
 /* ---- Proofs ---------------------------------------------------------------------------------------------------- */
 
-/* A proof covers the schedules of all ranks of a world, in every execution: for every order in which messages arrive,
- * for every eager limit, and for every rank that may call first (docs/reference/verify.md). Nothing runs, and no
+/* A proof covers the schedules of all ranks of a world in every execution (docs/reference/verify.md). Messages may
+ * arrive in any order, the eager limit may have any value, and any rank may call first. Nothing runs, and no
  * lsched_world is needed. The member `holds` is 1 if the proof succeeds. The status LSCHED_OK only means that the proof
  * has an outcome. */
 
@@ -1502,8 +1506,8 @@ typedef struct lsched_verification {
   uint64_t signals;             /* number of signals (messages without data) in a round if every rank calls */
   uint64_t signals_of_one;      /* number of signals if only as many ranks call as the round needs */
   uint64_t hops;                /* length of the longest chain of dependent messages and signals */
-  uint64_t unexpected_messages; /* upper bound, valid for each rank, of the number of messages that arrive at the rank
-                                   before their receives are posted */
+  uint64_t unexpected_messages; /* upper bound for the number of messages that arrive at any one rank before their
+                                   receives are posted */
   uint64_t unexpected_bytes;    /* bytes of these messages */
   uint64_t findings;            /* number of findings written: reasons why the proof failed */
   uint64_t notes;               /* number of notes written after the findings: properties that are legal, but fragile */
@@ -1528,8 +1532,8 @@ typedef struct lsched_finding {
   char text[2048];      /* the explanation, with the ops that lead to the fault; one line, truncated to this size */
 } lsched_finding;
 
-/** The request of lsched_verify: to prove the schedules of a text, or the schedules of a collective that the library
- * provides. In the second case, contents and cost are always checked. */
+/** The request of lsched_verify. Either `text` has the schedules to prove, or the library provides the schedules of a
+ * collective. In the second case, contents and cost are always checked. */
 typedef struct lsched_verify_desc {
   size_t struct_size;
   const char* text; /* schedule files (docs/reference/schedule_file.md) of all ranks, in any order; NULL: none */

@@ -1,7 +1,7 @@
 /** @file
- * Schedules over GPU memory, by CUDA. C11, and also valid C++. Programs need no header and no library of CUDA, because
- * the driver is loaded at run time. Every build of libsched has these functions. If CUDA cannot be used, they return
- * LSCHED_ERR_UNSUPPORTED, and the diagnostic has the reason.
+ * Schedules over GPU memory, by CUDA. This header is C11, and also valid C++. Programs need no header and no library of
+ * CUDA, because the driver is loaded at run time. Every build of libsched has these functions. If CUDA cannot be used,
+ * they return LSCHED_ERR_UNSUPPORTED, and the diagnostic has the reason.
  *
  * Buffers. Once a rank has attached a device, buffers of its schedules may be in device memory. The create functions,
  * lsched_rebind and lsched_start_with recognise pointers to device memory. Results have the same bits as in host
@@ -51,17 +51,17 @@ typedef enum lsched_cuda_peers {
   LSCHED_CUDA_PEERS_AUTO = 0,   /* memory of lsched_cuda_alloc, and device memory of the library */
   LSCHED_CUDA_PEERS_ALWAYS = 1, /* also other memory that CUDA can share between processes. If the owner frees the
                                    memory or dies while a rank reads, CUDA does not define the result. If the
-                                   application frees such memory, the device keeps it allocated for each rank that has
-                                   read it: until that rank has destroyed the schedule, or has read other memory in a
-                                   later round of the schedule */
+                                   application frees such memory after other ranks have read it, the memory stays
+                                   allocated. It becomes free when each of these ranks has destroyed the schedule, or
+                                   has read other memory in a later round of the schedule */
   LSCHED_CUDA_PEERS_NEVER = 2   /* none */
 } lsched_cuda_peers;
 
 typedef struct lsched_cuda_config {
   size_t struct_size;
-  int32_t device;         /* CUDA's index of the device; -1: the device of the caller's current context; without a
-                             context, the place of the rank among the ranks of the machine, modulo the number of
-                             devices */
+  int32_t device;         /* CUDA's index of the device; -1: the device of the caller's current context. If there is no
+                             context, the index is the place of the rank among the ranks of the machine, modulo the
+                             number of devices */
   int32_t host_waits;     /* 1: lsched_wait_on_stream waits on the host, even if streams can wait */
   int32_t peers;          /* an lsched_cuda_peers */
   uint64_t staging_bytes; /* size of each allocation of pinned memory for messages; 0: 64 MiB */
@@ -116,10 +116,11 @@ LSCHED_CHECKED lsched_status lsched_start_on_stream(lsched_schedule* schedule, v
  * lsched_start. If the round fails, the stream continues, and outputs are unspecified. So call lsched_test(ticket),
  * which returns the error, before the outputs are used.
  * Thread: any.
- * Blocks: as lsched_start_on_stream. But if streams of the device cannot wait, or if the process already has the
- * maximum number of waiting streams (lsched_world_describe shows this number), the call blocks until the round has
- * ended. Errors: STATE (the round was not requested, or no device is attached); UNSUPPORTED (as
- * lsched_start_on_stream); CONSTRAINT; ARGUMENT; NOMEM; DEVICE. */
+ * Blocks: as lsched_start_on_stream, with two exceptions. If streams of the device cannot wait, the call blocks until
+ * the round has ended. The call also does so if the process already has the maximum number of waiting streams.
+ * lsched_world_describe shows this maximum.
+ * Errors: STATE (the round was not requested, or no device is attached); UNSUPPORTED (as lsched_start_on_stream);
+ * CONSTRAINT; ARGUMENT; NOMEM; DEVICE. */
 LSCHED_CHECKED lsched_status lsched_wait_on_stream(lsched_ticket ticket, void* stream);
 
 #ifdef __cplusplus

@@ -1,4 +1,4 @@
-// Opens a world over MPI: the exported function of libsched_mpi.so.
+// The exported function of libsched_mpi.so, which opens a world over MPI.
 #include "bindings/c/lsched_mpi.h"
 
 #include <cstring>
@@ -76,7 +76,7 @@ lsched_status open_mpi(MPI_Comm comm, lsched_mpi_transport transport, const open
     around.description += "; no progress thread, because MPI was initialised below MPI_THREAD_MULTIPLE";
   }
   lsched_world* const opened = lsched_private_calls.open(std::move(*net), options, around);
-  runtime& process = opened->process;  // outlives this world if other worlds were derived from it
+  runtime& process = opened->process;  // the runtime outlives this world if other worlds share it
   if (!far->close_at_finalize(
           [&process](const std::function<void()>& job) { lsched_private_calls.with_engine(process, job); })) {
     (void)lsched_world_close(opened);

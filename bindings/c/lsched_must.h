@@ -4,9 +4,9 @@
  *
  *     lsched_must(lsched_world_open(NULL, &world, lsched_why()));
  *
- * Both functions are compiled into the program. The library itself never ends a program. C11, and also valid C++11.
- * C++ programs that throw exceptions use lsched::must of lsched.hpp. This header includes <lsched.h>, <stdio.h>,
- * <stdlib.h> and <string.h>. */
+ * Both functions are compiled into the program. The library itself never ends a program. This header is C11, and also
+ * valid C++11. C++ programs that throw exceptions use lsched::must of lsched.hpp. The header includes <lsched.h>,
+ * <stdio.h>, <stdlib.h> and <string.h>. */
 #ifndef LSCHED_MUST_H
 #define LSCHED_MUST_H
 

@@ -5,7 +5,7 @@
 namespace lsched {
 namespace {
 
-/// Returns the memory space of a buffer. Device memory without an attached device is ARGUMENT.
+/// Returns the memory space of a buffer. Returns ARGUMENT for device memory if no device is attached.
 result<memory_space> space_of(const lsched_world& world, const std::byte* memory, std::uint64_t bytes) {
   if (device* const gpu = world.process.gpu()) return gpu->memory().space_of(memory, bytes);
   if (is_gpu_memory(memory, bytes)) return argument("the buffer is in device memory: call lsched_cuda_attach first");

@@ -175,7 +175,7 @@ constexpr const char k_on_device[] = "a partial schedule's data cannot be in dev
 constexpr const char k_no_bucket[] =
     "the pointer to a bucket is null, but the bucket has elements: pass the bucket's memory";
 
-/// Returns whether any bucket is in device memory. False if `buckets` is null, or the schedule is not partial.
+/// Returns whether any bucket is in device memory. Returns false if `buckets` is null, or the schedule is not partial.
 bool is_any_bucket_on_device(const lsched_schedule* schedule, const void* const* buckets) {
   return is_partial(schedule) && is_any_on_device(buckets, schedule->session->number_of_parts());
 }

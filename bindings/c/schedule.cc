@@ -1,4 +1,4 @@
-// Running, inspecting and ending schedules.
+// The functions of the C interface that run, inspect and end schedules.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -15,7 +15,7 @@ namespace {
 
 awaited_round round_of(const lsched_ticket& ticket) { return ticket.schedule->flights.find(ticket.round); }
 
-/// Returns whether the round of a ticket was never started. Waiting for such a round would never end.
+/// Returns true if the round of a ticket was not started. Waiting for such a round would never end.
 bool is_unstarted(const awaited_round& asked) {
   return !asked.runs.program->is_partial() && (asked.shown == 0 || asked.round > asked.runs.called.load());
 }
@@ -123,8 +123,8 @@ bool is_result_on_device(const lsched_schedule& schedule) {
 
 bool is_ordinary(const lsched_schedule* schedule) { return schedule != nullptr && !schedule->is_partial(); }
 
-/// Returns whether lsched_start and lsched_run may start rounds of the schedule: it is ordinary, and its rounds use the
-/// bound memory.
+/// Returns true if the schedule is ordinary, and its rounds use the bound memory. Only then may lsched_start and
+/// lsched_run start rounds.
 bool is_startable(const lsched_schedule* schedule) {
   return is_ordinary(schedule) && !schedule->is_started_with_memory();
 }

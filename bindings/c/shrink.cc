@@ -1,13 +1,14 @@
-// Recovery after the death of a rank: creates the world of the survivors, and carries partial schedules into that world
-// (docs/reference/shrink.md).
+// Recovery after the death of a rank. Creates the world of the survivors, and moves partial schedules into that world
+// (lsched_carry, docs/reference/shrink.md).
 #include "bindings/c/sized.h"
 #include "bindings/c/world.h"
 
 namespace lsched {
 namespace {
 
-/// Carries a partial schedule. If the arguments are invalid, the other ranks are not informed. Ranks with the same
-/// arguments find the same error. Ranks with valid arguments wait for this rank until their timeout.
+/// Moves a partial schedule to the world `to`. If the arguments are invalid, this rank does not inform the other ranks.
+/// Ranks with the same arguments find the same error. Ranks with valid arguments wait for this rank until their
+/// timeout.
 std::optional<failure> carry(lsched_schedule& schedule, lsched_world& to) {
   const std::string& label = schedule.instance->label;
   if (!schedule.is_partial())

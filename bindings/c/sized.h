@@ -102,7 +102,7 @@ void init_struct(Struct* to, std::size_t bytes, const Struct& from) {
   write_struct(to, from);
 }
 
-/// Writes a failure to the diagnostic if there is one, and returns the failure's code.
+/// Writes a failure to the diagnostic, unless the caller passed no diagnostic. Returns the failure's code.
 inline lsched_status report(lsched_diagnostic* diagnostic, const failure& why, round_no round = 0) {
   if (is_there(diagnostic)) {
     lsched_diagnostic told{
@@ -113,7 +113,7 @@ inline lsched_status report(lsched_diagnostic* diagnostic, const failure& why, r
   return static_cast<lsched_status>(why.code);
 }
 
-/// The diagnostic of functions without a diagnostic parameter: the storage behind lsched_last_failure().
+/// Returns the diagnostic of lsched_last_failure(). Functions without a diagnostic parameter report failures in it.
 lsched_diagnostic* kept_diagnostic();
 
 /// Reports a failure in a function without a diagnostic parameter, and returns `code` as lsched_status.

@@ -88,8 +88,8 @@ status fetch_residual(const lsched_schedule& schedule, sparse_state& state) {
                                               state.residual_bytes());
 }
 
-/// Calls `look` with the state if no round is outstanding, else returns STATE. For a partial schedule, this thread
-/// holds the engine during the call, because any rank may start a round at any time.
+/// Calls `look` with the state if no round is outstanding, else returns STATE. For a partial schedule, this thread owns
+/// the engine during the call, because any rank may start a round at any time.
 template <class Look>
 lsched_status between_rounds(const lsched_schedule* schedule, Look&& look) {
   if (schedule == nullptr || schedule->extras.residual == nullptr)

@@ -1,4 +1,4 @@
-// Starts rounds with memory, and with counts, that the caller passes for one round (lsched_start_with).
+// Starts rounds whose memory and counts the caller passes with each round (lsched_start_with).
 #include <array>
 
 #include "bindings/c/sized.h"
@@ -9,8 +9,8 @@
 namespace lsched {
 namespace {
 
-/// Reads the memory and counts of a round of a schedule with a capacity into next.memory. If these are invalid, returns
-/// the reason.
+/// Reads the memory and counts of a round into next.memory. The schedule has a capacity. If the arguments are invalid,
+/// returns the reason.
 std::optional<failure> read_round_of_lists(const schedule& program, flight& next, const void* const* inputs,
                                            void* const* outputs, const lsched_counts* counts) {
   const auto known = read_struct(counts);

@@ -55,8 +55,8 @@ struct creation;
 
 /// Data that a handle of a schedule keeps besides the instance (the object that runs rounds).
 struct schedule_extras {
-  /// Creates a partial schedule again from the same desc, in a world of survivors (lsched_carry). Empty: the schedule
-  /// cannot be carried.
+  /// Creates a partial schedule again from the same desc, in a world of survivors (lsched_carry). If empty, the
+  /// schedule cannot be moved.
   std::function<result<creation>(lsched_world&)> anew{};
   memory_layout layout{};
   std::vector<tensor> tensors{};               ///< tensors of an ordinary adaptive sum, at least one; empty for other
@@ -97,7 +97,7 @@ result<creation> bind_program(std::string agreement, result<schedule_ptr> progra
                               void* const* outputs);
 
 /// Reads the memory for a round of an existing schedule. That memory must have the same layout and the same memory
-/// spaces as the memory at create. Fails with ARGUMENT, or as spaces_of().
+/// spaces as the memory at create. Returns ARGUMENT, or a failure of spaces_of().
 result<binding> read_next_memory(const lsched_schedule& schedule, const void* const* inputs, void* const* outputs);
 
 /// Returns the space of each buffer's memory: host or device. Returns ARGUMENT for device memory if no device is
@@ -124,8 +124,8 @@ struct named_array {
 /// not null.
 std::optional<failure> first_on_device(std::initializer_list<named_array> arrays);
 
-/// Returns the program with its scratch buffers placed in host or device memory, as the spaces of the request's buffers
-/// require (libsched/place).
+/// Returns the program with a memory space, host or device, for each scratch buffer. The memory spaces of the request's
+/// buffers determine these spaces (libsched/place).
 result<schedule_ptr> placed_in_memory(const lsched_world& world, const schedule_ptr& program,
                                       const commit_request& request);
 
@@ -138,8 +138,8 @@ commit_proof proof_of(const lsched_world& world, const creation& made);
 lsched_status commit(lsched_world* world, result<creation> made, lsched_schedule** schedule,
                      lsched_diagnostic* diagnostic);
 
-/// If the failure names a rank, adds details of that rank to the text: the rank in the opened world, if it differs from
-/// the rank in `world`, and the host, if that rank is on another node.
+/// If the failure names a rank, adds details of that rank to the text. If the rank has another number in the opened
+/// world, adds that number. If the rank is on another node, adds the host.
 failure with_details_of_rank(const lsched_world& world, failure why);
 
 /// Turns the result `answer` of a wait into the caller's status, and reports why the wait failed. The diagnostic covers

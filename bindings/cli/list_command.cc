@@ -32,8 +32,8 @@ activation starts_of(const collective& of, const request_options& request) {
   return of.activates ? activation_of(request.activation, 0) : activation{};
 }
 
-/// Returns an error text if the collective does not support means, but --mean is given. Collectives without a reduction
-/// ignore --mean.
+/// Returns an error text if the user gives --mean, but the collective does not support means. Collectives without a
+/// reduction ignore --mean.
 std::optional<std::string> objection_to_mean(const collective& of, const request_options& request) {
   if (!*request.what.is_mean || !of.reduces || of.has_means) return std::nullopt;
   if (of.adapts || !of.activates) return std::string(of.name) + " does not support means: leave --mean out";
@@ -147,7 +147,8 @@ void print(const json& dense, const json& sparse, const request_options& request
 
 // --- --explain ---------------------------------------------------------------------------------------------
 
-/// Returns the data from which "auto" chooses an algorithm, taken from the options or else from the environment.
+/// Returns the data from which "auto" chooses an algorithm. The data come from the options, or else from the
+/// environment.
 selection selection_of(const list_options& options) {
   if (!options.tuning.empty()) setenv("LSCHED_TUNING", options.tuning.c_str(), 1);
   selection by = require(read_selection());

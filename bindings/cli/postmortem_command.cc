@@ -93,7 +93,8 @@ std::string state_of(const recording& all, const recorded_rank& one) {
   }
 }
 
-/// A schedule, and the ranks that delay the latest round for which any rank has called.
+/// A schedule, its latest round, and the ranks that delay this round. The latest round is the last round for which any
+/// rank has called.
 struct late_ranks {
   std::string label;
   round_no round = 0;
@@ -192,8 +193,8 @@ void print_json(const recording& all) {
   std::printf("%s\n", json_text(out).c_str());
 }
 
-/// Writes the current waits as events of a trace. Such an event ends now if the process of any rank still runs or is
-/// stopped, else at the last time in the recording.
+/// Writes the current waits as events of a trace. If the process of any rank still runs or is stopped, these events end
+/// at the present time. Otherwise they end at the last time in the recording.
 void print_trace(const recording& all) {
   std::uint64_t end = 0;
   trace_context context{.note = "open waits of a recording"};

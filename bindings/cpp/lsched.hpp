@@ -6,8 +6,8 @@
 //  - A failure throws lsched::error. LSCHED_PENDING is not a failure.
 //  - Objects own their handle, and can be moved but not copied. A moved-from object may only be destroyed or assigned
 //    to.
-//  - Destructors never throw. If a round is outstanding, or other ranks still use a partial schedule, the schedule's
-//    destructor cancels it on all ranks (lsched_cancel, at most 100 ms). Afterwards no rank uses its buffers any more.
+//  - Destructors never throw. If a round is outstanding, or other ranks still use a partial schedule, the destructor
+//    cancels the schedule on all ranks (lsched_cancel, at most 100 ms). Afterwards no rank uses the buffers any more.
 //    To end a partial schedule without cancelling, call close() on all ranks. The destructor of a world does not close
 //    a world that still has schedules.
 //  - Buffers are spans. As in C, the caller owns them, and they must outlive the schedule.
@@ -63,8 +63,8 @@ class error : public std::runtime_error {
   lsched_diagnostic detail_;
 };
 
-/// Throws lsched::error if `status`, the result of a call of <lsched.h>, is an error. `why` is the diagnostic that was
-/// passed to the call. Without a diagnostic, the details are those of lsched_last_failure().
+/// Throws lsched::error if `status` is an error. `status` is the result of a call of <lsched.h>, and `why` is the
+/// diagnostic that was passed to that call. Without a diagnostic, the details are those of lsched_last_failure().
 inline void must(lsched_status status, const lsched_diagnostic* why = nullptr) {
   if (status >= 0) return;
   if (why == nullptr || why->status != status) why = lsched_last_failure();
@@ -73,8 +73,8 @@ inline void must(lsched_status status, const lsched_diagnostic* why = nullptr) {
 
 namespace detail {
 
-/// The diagnostic of one call. operator() must get that call's status, and throws lsched::error if the status is an
-/// error.
+/// The diagnostic of one call. Pass the status of the call to operator(), which throws lsched::error if the status is
+/// an error.
 class call {
  public:
   call() { detail_.struct_size = sizeof detail_; }
@@ -96,7 +96,7 @@ inline void expect(lsched_status status) {
   throw error(status, kept.status == status ? kept : lsched_diagnostic{});
 }
 
-/// Returns true if lsched_schedule_destroy, which returned `ended`, has freed the schedule.
+/// Returns true if lsched_schedule_destroy has freed the schedule. `ended` is the status that it returned.
 inline bool is_freed(lsched_status ended) {
   return ended == LSCHED_OK || ended == LSCHED_ERR_UNSUPPORTED || ended == LSCHED_ERR_DEVICE;
 }
@@ -130,7 +130,8 @@ made_schedule created(Create create, Arguments... arguments) {
   return {owner<lsched_schedule>(handle), call.warning()};
 }
 
-/// Sets the struct_size of a struct, and returns the struct after `fill`, a function of <lsched.h>, has filled it in.
+/// Sets the struct_size of a struct, and calls `fill`, a function of <lsched.h> that fills in the struct. Returns the
+/// struct.
 template <class Struct, class Fill, class... Arguments>
 Struct sized(Fill fill, Arguments... arguments) {
   Struct filled{};
@@ -183,7 +184,7 @@ inline void convert(lsched_dtype from, const void* input, std::uint64_t count, d
   detail::expect(lsched_convert(from, input, count, factor, to, output));
 }
 
-/// A timeout. `forever` never expires. A timeout of 0, or a negative timeout, makes one attempt.
+/// A timeout. `forever` never expires. With a timeout of 0 or less, a call makes one attempt.
 class timeout {
  public:
   template <class Rep, class Period>
@@ -491,7 +492,7 @@ class [[nodiscard]] partial_collective : public partial_base {
   std::vector<std::uint64_t> buckets_{};
 };
 
-/// Base of ordinary and partial sparse allreduces: the residual and the statistics.
+/// The base class of ordinary and partial sparse allreduces. It has the residual and the statistics.
 template <element T, class Base>
 requires std::floating_point<T>
 class [[nodiscard]] sparse_schedule : public Base {
@@ -557,8 +558,8 @@ class [[nodiscard]] partial_sparse_allreduce : public sparse_schedule<T, partial
 // --- user-defined reductions ---------------------------------------------------------------------------------
 
 /// Returns a reduction that calls `combine(lower, higher)`, which returns a V. In memory, each V has sizeof(V) /
-/// sizeof(T) elements of type T. `combine` is not copied: it must outlive the schedules, and must not throw.
-/// lsched_combine in lsched.h states which threads call it.
+/// sizeof(T) elements of type T. `combine` is not copied: it must outlive the schedules, and must not throw. The
+/// comment on lsched_combine in lsched.h states which threads call `combine`.
 template <element T, class V, class Combine>
 requires(std::is_trivially_copyable_v<V> && sizeof(V) % sizeof(T) == 0) &&
     std::is_nothrow_invocable_r_v<V, const Combine&, const V&, const V&> lsched_user_op
@@ -707,8 +708,8 @@ class [[nodiscard]] world {
     throw std::invalid_argument("lsched: " + text);
   }
 
-  /// If `on` is true, each schedule is proved before it is committed (LSCHED_PROVED). If any rank sets this, all ranks
-  /// prove.
+  /// If `on` is true, each schedule is proved before it is committed (LSCHED_PROVED). If any rank requests proofs, all
+  /// ranks prove.
   void set_verify(bool on) { detail::expect(lsched_world_set(handle(), LSCHED_PROVED, on ? 1 : 0)); }
 
   static lsched_config default_config() {
@@ -943,7 +944,7 @@ inline void partial_base::carry(const world& survivors) {
 // --- user-defined schedules -------------------------------------------------------------------------------------
 
 /// A schedule under construction. A function that appends an op throws on an error. Even then, the rank must call
-/// commit(), which is collective; every rank then gets the error.
+/// commit(), because commit() is collective. Every rank then gets the error.
 class [[nodiscard]] builder {
  public:
   explicit builder(world& place, const char* name = nullptr) : builder(place.rank(), place.size(), name) {
@@ -1041,7 +1042,7 @@ struct [[nodiscard]] verification {
   bool holds() const { return figures.holds != 0; }
 };
 
-/// The request for the proof of a collective of the library.
+/// Options for the proof of a collective of the library.
 struct verify_options {
   const char* algorithm = nullptr;
   lsched_dtype dtype = LSCHED_F32;
@@ -1127,7 +1128,7 @@ inline verification verify_collective(const char* collective, std::int32_t ranks
 
 // --- simulations -------------------------------------------------------------------------------------------
 
-/// The request of a simulation, by default of round 1 on the default machine, with sums of f32.
+/// The request of a simulation. By default, round 1 is simulated on the default machine, with sums of f32.
 struct simulate_desc : lsched_simulate_desc {
   simulate_desc() : lsched_simulate_desc{} {
     struct_size = sizeof(lsched_simulate_desc);
@@ -1139,7 +1140,7 @@ struct simulate_desc : lsched_simulate_desc {
 
 struct simulation {
   lsched_simulation figures{};
-  std::vector<std::uint64_t> finish_ps{};  ///< for each rank: time at which it finishes the round
+  std::vector<std::uint64_t> finish_ps{};  ///< for each rank, the time at which the rank finishes the round
 };
 
 /// Simulates one round of the schedules that `desc` requests.
@@ -1155,8 +1156,8 @@ inline simulation simulate(const lsched_simulate_desc& desc) {
   return made;
 }
 
-/// Simulates one round of the schedules of `text`, which has the schedule files of all ranks. The machine is given by
-/// `desc`.
+/// Simulates one round of the schedules of `text`, which has the schedule files of all ranks. `desc` describes the
+/// machine.
 inline simulation simulate_text(std::string_view text, simulate_desc desc = {}) {
   desc.text = text.data();
   desc.bytes = text.size();

@@ -4,9 +4,9 @@
 // MPICH calls the delete functions without its lock, so no other thread may call MPI during these calls. So the first
 // delete function that is called closes all endpoints of the process:
 //
-//     take the engine of each world     no progress thread calls MPI from here on
-//     end each endpoint                 in the order in which they were opened
-//     give the engines back             the endpoints do not call MPI any more
+//  1. The function acquires the engine of each world. From now on, no progress thread calls MPI.
+//  2. The function closes the endpoints, in the order in which they were opened.
+//  3. The function releases the engines. From now on, the endpoints do not call MPI any more.
 #pragma once
 
 #include <mpi.h>

@@ -19,7 +19,7 @@ bool mpi_board_carrier::is_complete(MPI_Request& request) {
   return around_.succeeded(MPI_Test(&request, &is_done, MPI_STATUS_IGNORE)) && is_done != 0;
 }
 
-/// Posts a receive for a message that MPI holds. Returns false if MPI holds no message.
+/// Posts a receive for a message that has arrived. Returns false if no message has arrived.
 bool mpi_board_carrier::receive_next() {
   int is_here = 0, bytes = 0;
   MPI_Message message;

@@ -1,4 +1,4 @@
-// Carries the messages of boards (libsched/transport/message_boards.h) in MPI messages with a tag of their own.
+// Transfers the messages of boards (libsched/transport/message_boards.h) as MPI messages with a separate tag.
 #pragma once
 
 #include <mpi.h>
@@ -14,12 +14,12 @@
 
 namespace lsched {
 
-/// Used by one thread at a time.
+/// Only one thread at a time may use a carrier.
 class mpi_board_carrier final : public board_carrier {
  public:
-  /// Members and functions of the endpoint. `note_sent` and `note_taken` count the messages to and from a peer.
-  /// `succeeded` handles the return code of an MPI call, and returns true if the call has succeeded. `take` gets each
-  /// message that has arrived.
+  /// The members and functions of the endpoint that the carrier uses. `note_sent` and `note_taken` count the messages
+  /// to and from a peer. `succeeded` handles the return code of an MPI call, and returns true if the call has
+  /// succeeded. `take` gets each message that has arrived.
   struct surroundings {
     MPI_Comm comm;
     int tag;

@@ -1,12 +1,12 @@
-// Transport `mpi`, for any set of ranks that MPI connects. Uses Isend, Issend, Irecv and Testsome on a duplicated
-// communicator. MPI_Cancel is used only for receives of instances that were given up.
+// Transport `mpi` connects any set of ranks that can communicate through MPI. It uses Isend, Issend, Irecv and Testsome
+// on a duplicated communicator. MPI_Cancel is used only for receives of instances that were given up.
 //
 // Each payload edge between two ranks has its own MPI tag. A message consists of a 64-byte header and at most 16 KiB of
 // payload. A larger payload follows in separate MPI messages, without a copy at the sender or receiver. MPI keeps
 // messages with the same tag in order, and the receiver posts its receives in that order:
 //
-//     small, null    [header|payload]                     from one of two bounce buffers (even and odd rounds)
-//     large          [header] [chunk] [chunk] …           the chunks are posted after the header has arrived
+//  - A small or null payload: [header|payload]. The sender uses one of two bounce buffers (even and odd rounds).
+//  - A large payload: [header] [chunk] [chunk] …. The receives of chunks are posted after the header has arrived.
 //
 // Signals and credits between two ranks share one control stream in each direction, with tag 0. A control record is
 // (instance, index, value). While a batch of records is in flight, newer values wait in a table. A batch is sent
@@ -14,8 +14,8 @@
 // is also a record. A rank that receives this record for the first time sends it to its own peers in the instance. The
 // messages of boards (mpi_board_carrier.h) have tag 1.
 //
-// close() drains all streams. The last control record from a rank to a peer contains the number of all other MPI
-// messages that the rank has sent to this peer. After the last record, the rank sends no further message. close() also
+// close() drains all streams. The last control record from a rank to a peer contains a number: how many other MPI
+// messages the rank has sent to this peer. After the last record, the rank sends no further message. close() also
 // receives and drops orphans: messages to an instance that failed before it received them. So no message is left when
 // the communicator is freed. (A remaining message could be received on another communicator, because MPI may reuse the
 // context id.)

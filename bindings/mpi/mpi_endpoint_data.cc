@@ -170,7 +170,7 @@ void mpi_endpoint::post_chunk_in(link_id link) {
   add_request(request, {task::chunk_in, link});
 }
 
-// Handles a chunk of a large payload: posts a receive for the next chunk, if there is one. Returns true for the last
+// Handles a chunk of a large payload. Posts a receive for the next chunk, if there is one. Returns true for the last
 // chunk. A chunk of wrong size sets `health_`.
 bool mpi_endpoint::chunk_landed(link_id link, int bytes) {
   mpi_link& state = links_[link];

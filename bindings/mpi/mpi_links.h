@@ -1,4 +1,4 @@
-// The attached edges of this rank, with their memory and tags, and the state that all edges to a peer share.
+// The attached edges of this rank, with their memory and tags. All edges to one peer share a state (mpi_stream).
 #pragma once
 
 #include <algorithm>
@@ -53,7 +53,7 @@ constexpr std::uint64_t own_bytes(const edge_spec& edge) {
   return bounce_bytes(edge) + (needs_landing(edge) ? (edge.capacity + 63) / 64 * 64 : 0);
 }
 
-/// The order in which both ranks of a pair enumerate their common edges, signals first.
+/// Returns the sort key of an edge. Both ranks of a pair enumerate their common edges in this order, signals first.
 constexpr auto order_of(const edge_spec& edge) { return std::tuple(edge.peer, !edge.signal, edge.tag, edge.outgoing); }
 
 /// Returns true if this rank sends control records for the edge: outgoing signals, or credits for incoming payload.
@@ -115,7 +115,7 @@ struct mpi_stream {
   /// replaces only the value of that record.
   std::uint64_t put(const control_record& news, std::uint64_t number = 0);
 
-  /// Moves records, as many as fit, from the table to `outgoing`, and returns their number.
+  /// Moves as many records as fit from the table to `outgoing`. Returns the number of moved records.
   std::size_t next_batch();
 
  private:
@@ -165,7 +165,7 @@ class mpi_links {
   mpi_stream& stream_to(rank peer);
   mpi_stream& stream_of(link_id link) { return *streams_[static_cast<std::size_t>(links_[link].spec.peer)]; }
 
-  /// Functions that implement the functions of `endpoint` with the same names.
+  /// These functions implement the functions of `endpoint` with the same names.
   result<std::vector<link_id>> attach(std::uint32_t id, std::span<const rank> members, bool credits,
                                       std::span<const edge_spec> edges);
   member_address address_of(std::uint32_t id) const;

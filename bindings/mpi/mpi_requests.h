@@ -1,4 +1,5 @@
-// The MPI requests in flight of an endpoint, each with its owner. Used by one thread at a time.
+// The MPI requests of an endpoint that are in flight, each with its owner. Only one thread at a time may use the
+// object.
 #pragma once
 
 #include <mpi.h>

@@ -64,8 +64,8 @@ std::optional<unsigned> count_cores(MPI_Comm machine) {
   return within_quota(static_cast<unsigned>(cores));
 }
 
-/// Finds the ranks that share memory with this rank according to MPI or, with emulated nodes, the ranks of this rank's
-/// emulated node. Also counts the ranks and cores of the machine.
+/// Finds the ranks that share memory with this rank according to MPI. With emulated nodes, finds the ranks of this
+/// rank's emulated node instead. Also counts the ranks and cores of the machine.
 std::optional<failure> find_candidates(MPI_Comm all, rank self, rank ranks_per_node, owned_comm& node,
                                        neighbourhood& found) {
   owned_comm real;
@@ -84,7 +84,7 @@ std::optional<failure> find_candidates(MPI_Comm all, rank self, rank ranks_per_n
   return std::nullopt;
 }
 
-/// Returns, for each rank of the node, its rank in the world.
+/// Returns the world ranks of the ranks of the node.
 std::optional<std::vector<rank>> members_of(MPI_Comm node, rank self) {
   int size = 0;
   if (MPI_Comm_size(node, &size) != MPI_SUCCESS) return std::nullopt;
@@ -115,9 +115,9 @@ std::string recorder_of(const mpi_options& options, const std::vector<rank>& mem
                                                  : options.recorder + "." + std::to_string(members.front());
 }
 
-/// Creates a segment that the ranks of `node` share, and opens this rank's endpoint in it. `members`: the ranks of the
-/// world in `node`. `all`: the number of ranks of the world. Collective. All ranks return the same status and, on
-/// failure, the same text and the first failed rank of `node` as `peer`.
+/// Creates a segment that the ranks of `node` share, and opens this rank's endpoint in it. `members` are the world
+/// ranks of the ranks in `node`. `all` is the number of ranks of the world. Collective. All ranks return the same
+/// status. On failure, all ranks return the same text, with the first failed rank of `node` as `peer`.
 result<std::unique_ptr<shm_endpoint>> share_segment(MPI_Comm node, const std::vector<rank>& members, rank all,
                                                     const mpi_options& options) {
   const auto size = static_cast<rank>(members.size());
@@ -151,8 +151,8 @@ result<std::unique_ptr<shm_endpoint>> share_segment(MPI_Comm node, const std::ve
 
 using opened_endpoint = result<std::unique_ptr<endpoint>>;
 
-/// Opens the suitable endpoint. Sets `lowest` to the lowest rank that shares memory with this rank, if there is such
-/// another rank.
+/// Opens the suitable endpoint. If other ranks share memory with this rank, sets `lowest` to the lowest rank that has
+/// this memory.
 opened_endpoint open_suitable(std::unique_ptr<mpi_endpoint> far, const mpi_options& options, neighbourhood& found,
                               rank& lowest) {
   const auto [self, size] = far->place();
@@ -193,7 +193,7 @@ result<std::unique_ptr<endpoint>> open_mpi_endpoint(MPI_Comm comm, const mpi_opt
   auto far = mpi_endpoint::open(comm, options.limits);
   if (!far) return far.error();
   if (far_part != nullptr) *far_part = far->get();
-  const MPI_Comm all = (*far)->communicator();  // valid as long as the endpoint; it is returned only on success
+  const MPI_Comm all = (*far)->communicator();  // valid as long as the endpoint, which is returned only on success
   if (auto why = validate(all, options)) return *why;
 
   neighbourhood discovered;

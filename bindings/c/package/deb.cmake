@@ -1,7 +1,7 @@
-# Debian packages, made by `cpack -G DEB` in a build tree: the library, the library for programs that call MPI, the
-# development files, the documents, and the command. Configure with -DCMAKE_INSTALL_PREFIX=/usr, so that libraries are
-# installed in Debian's folders. dpkg-shlibdeps finds the dependencies of each package. The command has its own copy of
-# the library.
+# Defines the Debian packages that `cpack -G DEB` makes in a build tree. The packages contain the library, the library
+# for programs that call MPI, the development files, the documents, and the command. Configure with
+# -DCMAKE_INSTALL_PREFIX=/usr, so that libraries are installed in Debian's folders. dpkg-shlibdeps finds the
+# dependencies of each package. The command contains its own copy of the library.
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME libsched)
 set(CPACK_PACKAGE_VERSION ${PROJECT_VERSION})

@@ -1,9 +1,9 @@
-// Registration of the subcommands of `lsched`, and the state that they share with main().
+// Registration of the subcommands of `lsched`, and the state that they share with run_program().
 //
-// A subcommand adds its options to the parser. If the command line contains the subcommand, its callback sets an
-// action, which main() then runs. The parser throws usage errors (exit status 2). An action returns the exit status or
-// throws command_failure (errors.h). Only files that add options should include the parser's header, because that
-// header compiles slowly.
+// A subcommand adds its options to the parser. If the command line contains the subcommand, the parser calls the
+// subcommand's callback. The callback sets an action, which run_program() then runs (program/program.h). The parser
+// throws usage errors (exit status 2). The action returns the exit status, or throws command_failure (errors.h). Only
+// files that add options should include the parser's header, because that header compiles slowly.
 #pragma once
 
 #include <cstddef>
@@ -19,12 +19,14 @@ class App;
 
 namespace lsched::cli {
 
-/// State that main() and the subcommands share.
+/// State that run_program() and the subcommands share.
 struct command_context {
   std::vector<std::string> arguments;     ///< arguments of this process, its name first; session::relaunch() reuses the
                                           ///< arguments
-  std::vector<std::string> program;       ///< `lsched run`: PROGRAM and its arguments, which the parser does not get
-  std::function<int()> action;            ///< function that main() runs, set by the subcommand; returns the exit status
+  std::vector<std::string> program;       ///< `lsched run`: PROGRAM and its arguments; the parser does not see these
+                                          ///< words
+  std::function<int()> action;            ///< function that the subcommand sets and run_program() runs; returns the
+                                          ///< exit status
   std::vector<failure> flaws_of_files{};  ///< errors in the files of LSCHED_ALGORITHM_FILES
 };
 

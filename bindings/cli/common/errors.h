@@ -1,4 +1,4 @@
-// Failures of subcommands: one line on standard error and exit status 1.
+// Failures of subcommands. A subcommand that fails prints one line to standard error, and exits with status 1.
 #pragma once
 
 #include <stdexcept>
@@ -21,16 +21,16 @@ class command_failure : public std::runtime_error {
   explicit command_failure(const failure& why) : command_failure(static_cast<lsched_status>(why.code), why.text) {}
 };
 
-/// Throws command_failure unless `code` is LSCHED_OK. The error text is the text of `diagnostic` if the call has filled
-/// in the diagnostic, else `call` and the meaning of `code`.
+/// Throws command_failure unless `code` is LSCHED_OK. If the call has filled in `diagnostic`, the error text is the
+/// text of the diagnostic. Otherwise the error text has `call` and the meaning of `code`.
 inline void require(lsched_status code, std::string_view call, const lsched_diagnostic* diagnostic = nullptr) {
   if (code == LSCHED_OK) return;
   const bool has_detail = diagnostic != nullptr && diagnostic->status == code && diagnostic->text[0] != '\0';
   throw command_failure(code, has_detail ? diagnostic->text : std::string(call) + ": " + lsched_status_text(code));
 }
 
-/// Returns the value of `outcome`, or throws command_failure. If `path` is not empty, the error text begins with
-/// `path`, the file from which the value was read.
+/// Returns the value of `outcome`, or throws command_failure. `path` is the file from which the value was read. The
+/// error text begins with `path` unless `path` is empty.
 template <class T>
 T require(result<T> outcome, const std::string& path = {}) {
   if (outcome) return std::move(*outcome);

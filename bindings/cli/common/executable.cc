@@ -13,8 +13,8 @@
 namespace lsched::cli {
 namespace {
 
-/// Returns 0 if the path is an executable file, else the exit status of a shell: k_exit_not_found if no file has this
-/// path, else k_exit_not_executable.
+/// Returns 0 if the path is an executable file. Otherwise returns the exit status of a shell: k_exit_not_found if there
+/// is no such file, and k_exit_not_executable if the file cannot be executed.
 int find_fault(const std::string& path) {
   struct stat info {};
   if (stat(path.c_str(), &info) != 0) return k_exit_not_found;

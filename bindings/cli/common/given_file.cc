@@ -34,8 +34,8 @@ std::string algorithm_text_of(const std::string& path) {
   return text;
 }
 
-/// Algorithm files and schedule files have "libsched" in their title line, which may follow comments. A file with this
-/// title that is not an algorithm file is parsed as a schedule file.
+/// Algorithm files and schedule files have "libsched" in their title line. Comments may precede the title line. A file
+/// with this title that is not an algorithm file is parsed as a schedule file.
 given_file read_given(const std::string& path) {
   const auto [text, is_converted] = read_and_convert(path);
   if (is_goal_text(text)) return {.program = require(parse_goal_text(text), path)};

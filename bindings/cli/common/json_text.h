@@ -1,4 +1,4 @@
-// Output of a command as JSON or as readable text, both from the same JSON value.
+// Output of a command as JSON or as readable text. Both forms are made from the same JSON value.
 #pragma once
 
 #include <array>
@@ -11,7 +11,7 @@
 
 namespace lsched::cli {
 
-/// Returns the JSON text, in one line or indented. Invalid UTF-8, which names of files may contain, is replaced.
+/// Returns the JSON text in one line, or indented. Replaces invalid UTF-8, because file names may contain it.
 inline std::string json_text(const nlohmann::ordered_json& value, int indent = -1) {
   return value.dump(indent, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }

@@ -38,7 +38,8 @@ namespace {
 using namespace std::chrono_literals;
 using clock = std::chrono::steady_clock;
 
-constexpr auto k_grace = 1s;        ///< time to wait before SIGKILL, and before SIGTERM to processes left behind
+constexpr auto k_grace = 1s;        ///< time between SIGTERM and SIGKILL, and before SIGTERM to processes that ranks
+                                    ///< have left behind
 constexpr int k_least_number = 10;  ///< minimum number of the inherited descriptor, because shell scripts use 0 to 9
 
 struct child {
@@ -51,7 +52,8 @@ struct child {
 
 /// The error of a child that could not execute the program of its rank. The child writes this struct to a pipe.
 struct start_fault {
-  const char* action;  ///< failed action, a literal that is also valid in the launcher; null: execv
+  const char* action;  ///< failed action; null: execv. The text is a literal, so the pointer is also valid in the
+                       ///< launcher
   int error;
 };
 
@@ -62,14 +64,14 @@ std::string system_text(const std::string& action) {
 }
 
 /// Returns the child processes of this process. This process must be single-threaded. Returns an empty list if /proc
-/// does not list them.
+/// does not list the children.
 std::vector<pid_t> find_children() {
   std::ifstream list("/proc/thread-self/children");
   return {std::istream_iterator<pid_t>(list), {}};
 }
 
 /// Returns true if the process is a child of this process. This check is needed because /proc may belong to another PID
-/// namespace, in which another process has the same id.
+/// namespace. In that namespace, another process has the same id.
 bool is_child(pid_t process) {
   siginfo_t nothing{};
   return waitid(P_PID, static_cast<id_t>(process), &nothing, WEXITED | WNOHANG | WNOWAIT) == 0;
@@ -84,7 +86,7 @@ bool set_common_variables(std::int32_t rank, std::int32_t ranks, const host_part
   for (const auto& [variable, number] : places)
     if (setenv(variable, std::to_string(number).c_str(), 1) != 0) return false;
   const bool is_whole_world = part.exchanges.empty();  // otherwise, the command has chosen the values for all hosts
-  const int replaces = !is_whole_world || in_environment(k_run_size) != nullptr ? 1 : 0;  // of an outer launcher
+  const int replaces = !is_whole_world || in_environment(k_run_size) != nullptr ? 1 : 0;  // 1 in a nested launcher
   return setenv("MASTER_ADDR", part.master.c_str(), replaces) == 0 &&
          (part.master_port == 0 || setenv("MASTER_PORT", std::to_string(part.master_port).c_str(), replaces) == 0);
 }
@@ -151,8 +153,8 @@ class world_launcher {
  private:
   /// Starts a rank. Returns 0, or the errno of execv. Throws command_failure if another step fails.
   int start(std::int32_t rank) {
-    std::array<int, 2> ends{};      // closed by a successful exec; otherwise the child writes a start_fault
-    std::array<int, 2> lifeline{};  // kills the owner of the read end once the write end is closed
+    std::array<int, 2> ends{};      // a successful exec closes this pipe; a child that fails writes a start_fault
+    std::array<int, 2> lifeline{};  // the kernel kills the owner of the read end once the write end is closed
     if (pipe2(ends.data(), O_CLOEXEC) != 0 || pipe2(lifeline.data(), O_CLOEXEC) != 0 ||
         fcntl(lifeline[0], F_SETSIG, SIGKILL) != 0 || fcntl(lifeline[0], F_SETFL, O_ASYNC) != 0)
       throw command_failure(system_text("cannot start rank " + std::to_string(rank)));
@@ -194,9 +196,9 @@ class world_launcher {
     return ends[1];
   }
 
-  /// Starts the copier of the ranks' outputs as a separate process, because this process waits for signals. The copier
-  /// closes its copies of all lifelines (see start()). Signals stay blocked in the copier, because the copier must not
-  /// end before the ranks.
+  /// Starts the copier, a separate process that copies the outputs of the ranks. The launcher cannot copy them, because
+  /// it waits for signals. The copier closes its copies of all lifelines (see start()). Signals stay blocked in the
+  /// copier, because the copier must not end before the ranks.
   void start_copier() {
     copier_ = fork();
     if (copier_ < 0) throw command_failure(system_text("fork"));
@@ -253,8 +255,8 @@ class world_launcher {
     return nullptr;
   }
 
-  /// Reaps all children that have ended, including processes that ranks have left behind. Ranks that were killed by a
-  /// signal are reported first, because they may be the cause of other failures.
+  /// Reaps all children that have ended, including processes that ranks have left behind. First reports the ranks that
+  /// a signal has killed, because they may be the cause of other failures.
   void reap() {
     std::vector<child*> ended;
     int wait_status = 0;
@@ -272,8 +274,8 @@ class world_launcher {
     for (const child* each : ended) report(*each);
   }
 
-  /// Marks a rank as lost if its process has ended before the rank closed its world. Usually the other ranks detect
-  /// this themselves, but a sandbox may refuse the necessary system calls.
+  /// Marks a rank as lost if its process has ended before the rank closed its world. Usually the other ranks detect the
+  /// loss themselves, but a sandbox may refuse the necessary system calls.
   void record_end_of(pid_t process) {
     if (segment_ == nullptr) return;
     const process_id gone{process, self_.space};
@@ -284,7 +286,7 @@ class world_launcher {
   }
 
   /// If the process of a rank ended before it opened its world, marks the rank as lost and closed. The other ranks then
-  /// stop waiting for this rank. Does nothing if another process that this rank has started may still open the world as
+  /// stop waiting for this rank. Does nothing if the rank has started another process that may still open the world as
   /// this rank.
   void sign_off(const child& ended) {
     if (part_.report) part_.report(part_.first + ended.rank, ended.wait_status);
@@ -337,7 +339,7 @@ class world_launcher {
     return place.empty() ? "" : ": " + place;
   }
 
-  /// Prints the text of place_of() for each rank that still runs and has a schedule, but for at most 16 ranks.
+  /// Prints the text of place_of() for each rank that still runs and has a schedule. Prints at most 16 ranks.
   void tell_places() const {
     constexpr int k_most = 16;
     int found = 0;
@@ -364,8 +366,7 @@ class world_launcher {
     end_ranks();
   }
 
-  /// Sends SIGTERM to the ranks at the first call, and SIGKILL at the second call, which is due k_grace after the
-  /// first.
+  /// The first call sends SIGTERM to the ranks. The second call, which is due k_grace later, sends SIGKILL.
   void end_ranks() {
     const int signal = is_late_ ? SIGKILL : SIGTERM;
     for (const child& each : children_)
@@ -416,7 +417,8 @@ class world_launcher {
   const process_id self_ = own_process();
   std::shared_ptr<shm_segment> segment_;  ///< null if the world has ranks on other hosts
   signal_gate gate_;
-  std::vector<pid_t> strangers_ = find_children();  ///< children that are not ranks, for example from before exec
+  std::vector<pid_t> strangers_ = find_children();  ///< children that are not ranks: this process may have started them
+                                                    ///< before its exec
   rlimit descriptors_{};
   std::vector<unsigned> cores_;
   std::vector<char*> words_;

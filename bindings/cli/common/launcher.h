@@ -1,18 +1,19 @@
 // Starts the ranks of a world on this machine, and waits for them.
 //
-// Contract with lsched_world_open: each rank inherits the descriptor of a shared segment, or a socket if the world has
-// ranks on other hosts (offload/open/launch_exchange.h). Environment variables contain the number of that descriptor,
-// the rank, and the number of ranks.
+// The launcher has this contract with lsched_world_open. Each rank inherits the descriptor of a shared segment. If the
+// world has ranks on other hosts, each rank inherits the descriptor of a socket instead
+// (offload/open/launch_exchange.h). Environment variables contain the number of the descriptor, the rank, and the
+// number of ranks.
 //
 // When the launcher ends, all ranks end, even if the launcher was killed. This includes ranks that a wrapper script has
-// started:
+// started. There are two cases:
 //
-//   launcher exits      Processes that ranks have left behind become children of the launcher (PR_SET_CHILD_SUBREAPER).
-//                       The launcher ends them after the last rank has ended.
-//   launcher is killed  Its children are killed (PR_SET_PDEATHSIG), and so is every process that has opened a world.
-//                       Each rank inherits the read end of its own pipe, and only the launcher has the write end. The
-//                       process that opens the world becomes the owner (F_SETOWN) of the read end. The kernel
-//                       sends SIGKILL to the owner (F_SETSIG, O_ASYNC) once the write end is closed.
+//  - The launcher exits. Processes that ranks have left behind become children of the launcher
+//    (PR_SET_CHILD_SUBREAPER). The launcher ends them after the last rank has ended.
+//  - The launcher is killed. The kernel kills the children of the launcher (PR_SET_PDEATHSIG), and every process that
+//    has opened a world. Each rank inherits the read end of a separate pipe, and only the launcher has the write end.
+//    The process that opens the world becomes the owner (F_SETOWN) of the read end. The kernel sends SIGKILL to the
+//    owner (F_SETSIG, O_ASYNC) once the write end is closed.
 #pragma once
 
 #include <chrono>
@@ -46,7 +47,7 @@ struct launch_request {
   std::int32_t start_timeout_s = 0;  ///< time in which all ranks must open their world; 0: from the environment
   bool bind = false;                 ///< binds each rank to one of the cores that this process may use, round robin
   bool prepends_rank = false;        ///< writes "R: " before each line of rank R
-  std::optional<host_part> part{};   ///< the signal k_end_ranks (signal_gate.h) then ends all ranks
+  std::optional<host_part> part{};   ///< if set, the signal k_end_ranks (signal_gate.h) ends all ranks
 };
 
 /// Returns a free port of this machine, or 0 if there is no free port.
@@ -57,12 +58,13 @@ std::uint16_t find_free_port();
 /// each rank that exited with status 0 without closing its world. After the last rank has ended, processes that ranks
 /// have left behind get a second to end by themselves, and another second after SIGTERM.
 ///
-/// Returns
-///   0               if all ranks exit with 0
-///   128 + n         if ranks were killed before the limit; n is the signal that killed the first of these ranks
-///   k_exit_timeout  if no rank had failed when the limit passed
-///   another status  the status of the rank that failed first; if the system does not execute the program, the status
-///                   that refuse_program returns (executable.h)
+/// Returns one of these statuses:
+///  - 0: all ranks have exited with 0.
+///  - 128 + n: signals have killed ranks before the limit. The first of these ranks was killed by signal n.
+///  - k_exit_timeout: no rank had failed when the limit passed.
+///  - The status of refuse_program (executable.h): the system does not execute the program.
+///  - Any other status: the status of the rank that failed first.
+///
 /// Throws command_failure if the ranks cannot be started for another reason. No rank runs when this function returns or
 /// throws. The calling process must have only one thread.
 int launch(const launch_request& request);

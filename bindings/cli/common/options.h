@@ -39,8 +39,8 @@ struct option_group {
     return grouped(command.add_flag(option, value, text));
   }
 
-  /// Adds an option whose value is the name (name_of) of an element of `values`, and which sets `value` to this
-  /// element. `value` may be a std::optional. `values` and `value` must outlive the parser.
+  /// Adds an option that takes the name (name_of) of an element of `values`. The option sets `value` to this element.
+  /// `value` may be a std::optional. `values` and `value` must outlive the parser.
   template <class Values, class Value>
   CLI::Option* add_choice(const char* option, const Values& values, Value& value, const char* text) const {
     std::vector<std::string> names;
@@ -66,8 +66,8 @@ inline void refuse_given(const CLI::App& command, const std::vector<std::string>
     if (is_given(command, each)) throw CLI::ValidationError(each, why);
 }
 
-/// Throws the parser's error if an option is given that cannot be combined with the option `mode`. `heeded` lists the
-/// options that can be combined with `mode`.
+/// Throws the parser's error if the user combines the option `mode` with an option that has no effect in this mode.
+/// `heeded` lists the options that can be combined with `mode`.
 inline void expect_only(const CLI::App& command, const std::string& mode, const std::vector<std::string>& heeded) {
   for (const CLI::Option* option : command.get_options()) {
     const std::string name = option->get_name();

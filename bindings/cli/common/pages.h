@@ -1,4 +1,5 @@
-// Texts of the command name pages of the documentation, for example docs/start.md. This file finds their folder.
+// Error texts and help texts refer to pages of the documentation, for example docs/start.md. The functions below return
+// a sentence that names the folder of these pages.
 #pragma once
 
 #include <string>
@@ -10,8 +11,8 @@ namespace lsched::cli {
 /// command, the sentence refers to the sources of libsched. Returns an empty string if `text` names no page.
 std::string place_of_pages(std::string_view text);
 
-/// Like place_of_pages(), for a text that is written before the command is installed: the folder is relative to the
-/// command's file.
+/// Like place_of_pages(), but for a text that is written before the command is installed. The sentence gives the folder
+/// relative to the command's file.
 std::string place_of_installed_pages(std::string_view text);
 
 }  // namespace lsched::cli

@@ -13,8 +13,8 @@
 
 namespace lsched::cli {
 
-/// Redirects standard output to the file `path`. Does nothing if `path` is "-" or empty. Should be called before long
-/// work begins, so that the command fails early if the file cannot be written. Throws command_failure.
+/// Redirects standard output to the file `path`. Does nothing if `path` is "-" or empty. A command should call this
+/// function before long work, so that it fails early if the file cannot be written. Throws command_failure.
 inline void print_to(const std::string& path) {
   if (path.empty() || path == "-") return;
   std::fflush(stdout);

@@ -1,4 +1,4 @@
-// The output streams of ranks, whose lines begin with the rank (`lsched run --prepend-rank`).
+// Copies the output streams of ranks, with the rank at the beginning of each line (`lsched run --prepend-rank`).
 #pragma once
 
 #include <poll.h>
@@ -21,10 +21,10 @@ struct rank_output {
   std::int32_t rank;
   int from;
   std::FILE* to;
-  std::string unfinished{};  ///< beginning of a line, whose newline has not been read yet
+  std::string unfinished{};  ///< beginning of a line whose end has not been read yet
 };
 
-/// The beginning of a longer line is printed as a line, so that a rank without ends of lines does not use more memory.
+/// Longer lines are divided. This limits the memory for the output of a rank that never ends its line.
 inline constexpr std::size_t k_longest_line = std::size_t{64} << 10;
 
 /// Appends `piece` to the output. Returns the lines that are complete now, each with the rank in front.

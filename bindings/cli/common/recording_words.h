@@ -17,8 +17,8 @@ std::string local_time(std::uint64_t monotonic_ns, std::int64_t wall_offset_ns);
 std::string printable(const std::string& label);
 
 /// Returns a text about the wait of a rank, such as "in allreduce/ring #0, round 17, op 4 (recv, rank 1) since
-/// 2026-11-26 14:03:07.123456". For a rank that does not wait, the text lists the rank's schedules, if any, each with
-/// the last round for which the rank has called.
+/// 2026-11-26 14:03:07.123456". If the rank does not wait, the text lists the rank's schedules. Each schedule is listed
+/// with the last round for which the rank has called.
 std::string words_for_place(const recorded_rank& one, std::int64_t wall_offset_ns);
 
 }  // namespace lsched::cli

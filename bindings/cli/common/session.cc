@@ -89,7 +89,7 @@ lsched_status open_mpi_world(const std::string&, const lsched_config*, lsched_wo
 #endif
 
 /// Handles SIGPIPE, which this rank gets if the reader of standard output has ended. The launcher must not report this
-/// as a failure. So SIGPIPE is also sent to the launcher, which then ends all ranks.
+/// as a failure. So the handler also sends SIGPIPE to the launcher, which then ends all ranks.
 void end_with_launcher(int) {
   kill(getppid(), SIGPIPE);
   sleep(1);

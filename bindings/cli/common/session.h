@@ -1,9 +1,9 @@
-// The world that a command of `lsched` joins depends on how the command was started.
+// A session is the membership of a command in a world. The world depends on how the command was started:
 //
-//   started by `lsched run`      the world of `lsched run`, over shared memory
-//   started by an MPI launcher   MPI_COMM_WORLD, if the command was built with MPI
-//   started without a launcher   a world of one rank. If the user requests more ranks, the local launcher starts the
-//                                command again, once for each rank
+//  - `lsched run` has started the command: the command joins the world of `lsched run`.
+//  - An MPI launcher has started the command: the command joins MPI_COMM_WORLD, if it was built with MPI.
+//  - No launcher has started the command: the command opens a world of one rank. If the user requests more ranks, the
+//    local launcher starts the command again, once for each rank.
 //
 //     if (const auto status = session::relaunch(context, options)) return *status;  // this process was the launcher
 //     session joined(options);                                                      // throws command_failure
@@ -52,26 +52,28 @@ class session {
   /// the requested ranks, and returns the exit status of launch().
   static std::optional<int> relaunch(const command_context& context, const session_options& options);
 
-  /// Joins the world. Blocks until all ranks have joined. Throws command_failure. The error is TRANSPORT if the
-  /// launcher belongs to another MPI library than this program, so that MPI_COMM_WORLD has only one rank.
+  /// Joins the world. Blocks until all ranks have joined. Throws command_failure. If the launcher belongs to another
+  /// MPI library than this program, MPI_COMM_WORLD has only one rank, and the error is TRANSPORT.
   explicit session(const session_options& options = {});
   session(const session&) = delete;
   session& operator=(const session&) = delete;
 
-  /// Leaves the world. If close() was not called, the command has failed, and main() must call abort_failed_world().
+  /// Leaves the world. If close() was not called, the command has failed, and run_program() must call
+  /// abort_failed_world().
   ~session();
 
-  /// If this rank has left an MPI world without close(), ends the other ranks, because they might wait forever. main()
-  /// calls this function after it has printed the error. (Ranks of a local launcher detect the missing rank.)
+  /// If this rank has left an MPI world without close(), ends the other ranks, because they might wait forever.
+  /// run_program() calls this function after it has printed the error. (Ranks of a local launcher detect the missing
+  /// rank.)
   static void abort_failed_world();
 
   /// Closes the world. All schedules must have been destroyed, and every rank must call close(). Throws
   /// command_failure.
   void close();
 
-  /// Closes the world and opens a new world with this configuration. No schedule may be left in the old world.
-  /// Collective. Throws command_failure, also if no MPI launcher started the ranks, because such ranks can open their
-  /// world only once.
+  /// Closes the world and opens a new world with this configuration. No schedule may be left in the old world. This
+  /// function is collective. Throws command_failure. Also throws if no MPI launcher has started the ranks, because such
+  /// ranks can open their world only once.
   void reopen(const lsched_config& config);
 
   lsched_world* runtime() const { return runtime_; }

@@ -8,14 +8,14 @@
 
 namespace lsched::cli {
 
-/// The signal by which the agent of a host (`lsched run --agent`) asks its launcher to end all ranks.
+/// With this signal, the agent of a host (`lsched run --agent`) asks its launcher to end all ranks.
 inline constexpr int k_end_ranks = SIGUSR1;
 
 /// Blocks the signals for which the launcher waits. restore() unblocks them. Each rank calls restore() before its
 /// program starts, and the destructor calls it in the launcher.
 class signal_gate {
  public:
-  /// With `waits_for_end`, k_end_ranks is one of the signals.
+  /// If `waits_for_end` is true, the launcher also waits for k_end_ranks.
   explicit signal_gate(bool waits_for_end) {
     sigemptyset(&waited_);
     for (const int number : {SIGCHLD, SIGINT, SIGTERM, SIGHUP}) sigaddset(&waited_, number);

@@ -51,7 +51,7 @@ struct request_options {
 
 void add_request_options(CLI::App& command, request_options& request);
 
-/// Returns a typical request, in which the options that the collective uses replace the typical values.
+/// Returns a typical request. The options that the collective uses replace their typical values.
 shape shape_of(const collective& of, const request_options& request);
 
 /// Returns the request of a sparse allreduce on rank 0.
@@ -64,7 +64,8 @@ inline bool is_sparse(std::string_view collective) {
   return collective == k_sparse_allreduce || collective == k_partial_sparse_allreduce;
 }
 
-/// Return the names of collectives that `lsched list` shows: of the dense collectives, or of all collectives.
+/// collective_names() returns the names of the dense collectives. listed_collectives() returns the names of all
+/// collectives that `lsched list` shows.
 std::vector<std::string> collective_names();
 std::vector<std::string> listed_collectives();
 
@@ -78,8 +79,8 @@ void expect_listed(const std::string& collective, const std::string& algorithm);
 /// Returns a validator that accepts the texts that read_activation (libsched/schedule/activation.h) accepts.
 CLI::Validator activation_words();
 
-/// Throws the parser's error if an activation is given for a collective that has no activation policy. Also throws the
-/// error if a number in the activation, or the root, is too large for `ranks` ranks. If `collective` is empty, the
+/// Throws the parser's error if an activation is given for a collective that has no activation policy. Also throws this
+/// error if the root or a number in the activation is too large for `ranks` ranks. If `collective` is empty, the
 /// collective is not checked.
 void expect_in_world(const std::string& collective, const std::string& activation, std::optional<rank> root,
                      rank ranks);

@@ -97,7 +97,7 @@ bool can_read_sibling() {
   return try_in_child([&](int) { return sibling.answers() ? 0 : 1; }).has_succeeded();
 }
 
-/// Writes the version of the CUDA driver and the number of devices. Returns 1 if the driver fails, and 2 without a
+/// Writes the version of the CUDA driver and the number of devices. Returns 1 if the driver fails, and 2 if there is no
 /// driver.
 int try_driver(int out) {
   void* const driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);

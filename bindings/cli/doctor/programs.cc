@@ -37,8 +37,8 @@ std::string version_text_of(const std::string& program) {
 std::string first_line_of(const std::string& text) { return text.substr(0, text.find('\n')); }
 
 #if LSCHED_HAVE_MPI
-/// Returns the MPI library to which a launcher belongs, from the text of its --version. Returns an empty string if the
-/// text does not name an MPI.
+/// Returns the MPI library of a launcher. `text` is what the launcher prints for --version. Returns an empty string if
+/// the text does not name an MPI library.
 std::string_view owner_of_launcher(std::string_view text) {
   constexpr std::array<std::pair<std::string_view, std::string_view>, 5> k_words{{{"HYDRA", "MPICH"},
                                                                                   {"Intel(R) MPI", "MPICH"},

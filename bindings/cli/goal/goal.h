@@ -24,7 +24,7 @@ enum class goal_kind : std::uint8_t { send, recv, calc };
 inline constexpr std::uint32_t k_goal_any = 0xffffffff;
 
 struct goal_op {
-  std::uint64_t size = 0;  ///< size of the message in bytes; for a calc (calculation): its time, by convention in
+  std::uint64_t size = 0;  ///< size of the message in bytes; for a calc (calculation): the time, by convention in
                            ///< nanoseconds
   std::uint32_t peer = 0;  ///< rank at the other end, or k_goal_any; 0 for a calc
   std::uint32_t tag = 0;   ///< 0 for a calc
@@ -76,7 +76,8 @@ struct simulation_record;
 
 /// Parameters of the conversion that neither schedules nor GOAL programs contain.
 struct goal_scenario {
-  rank initiator = 0;        ///< rank that calls first; if it is no candidate, the next candidate calls first
+  rank initiator = 0;        ///< rank that calls first; if the activation does not admit this rank, the next candidate
+                             ///< calls first
   double ns_per_byte = 0.1;  ///< time of a compute op per byte written; above 0
 };
 
@@ -85,28 +86,28 @@ struct goal_export {
   std::string description;  ///< description of the conversion's parameters, for to_goal_text
 };
 
-/// Exports round 1 of a world, in which rank r runs world[r]. Sends and receives stay sends and receives, of at least 1
-/// byte. Lists have their typical length. Compute ops become calcs. Nops, calls, captures (which take a rank's
-/// contribution) and ops whose guard (a condition in the schedule, schedule.h) is false become calcs of 0. A guard that
-/// tests for an empty list uses the list's typical length.
+/// Exports round 1 of a world. Rank r runs world[r]. Sends and receives become GOAL sends and receives of at least 1
+/// byte. Lists have their typical length. Compute ops become calcs. Nops, calls and captures (which take a rank's
+/// contribution) become calcs of 0. An op may have a guard, which is a condition in the schedule (schedule.h). If the
+/// guard is false, the op becomes a calc of 0. A guard that tests for an empty list uses the list's typical length.
 ///
 /// GOAL has no or-dependencies, no signals, and no ops that do not start. So the round is simulated first, and the
-/// program describes this execution. Only as many ranks call as the activation policy needs: the first candidates in
-/// the cyclic order of ranks, beginning with `initiator`. Under policy full, every rank calls. Every rank has a
-/// contribution. A message takes one unit of time, and everything else takes no time. If an op needs fewer tokens than
-/// it has deps, the deps whose tokens came first become "requires". Ops that did not start are left out. Signals become
-/// messages of 1 byte, with tags above all tags of payload.
+/// program describes this execution. In the simulation only as many ranks call as the activation policy needs. These
+/// are the first candidates in the cyclic order of ranks, beginning with `initiator`. With policy `full`, every rank
+/// calls. Every rank has a contribution. A message takes one unit of time, and everything else takes no time. If an op
+/// needs fewer tokens than it has deps, the deps whose tokens came first become "requires". Ops that did not start are
+/// left out. Signals become messages of 1 byte, with tags above all tags of payload.
 ///
-/// Failures: `argument` (no world, or an invalid scenario), `unmatched` (a round that does not end; the failure names
-/// the rank), `constraint` (no tags are left for signals).
+/// Fails with `argument` if there is no world, or if the scenario is invalid. Fails with `unmatched` if the round does
+/// not end, and names the rank. Fails with `constraint` if no tags are left for signals.
 result<goal_export> export_goal(std::span<const schedule_ptr> world, const goal_scenario& scenario = {});
 
 /// Exports round `what.instance`, which simulate_schedules(world, what, &record) has simulated. The deps whose tokens
 /// came first in the simulation become "requires". Ops whose guard was false in the simulation become calcs of 0.
 /// Compute ops take the time of what.where.compute, and signals have the size of the simulation. If a rank begins late,
-/// or if its call made an op start, its program begins with a calc that lasts until the rank begins or calls. Noise
-/// affects only the order of tokens. `record` must cover all ranks. Failures: as the other export_goal, and `unmatched`
-/// if a message was sent but never received.
+/// its program begins with a calc that lasts until the rank begins. If the call of a rank made an op start, the program
+/// begins with a calc that lasts until the call. Noise affects only the order of tokens. `record` must cover all ranks.
+/// Fails like the other export_goal. Also fails with `unmatched` if a message was sent but never received.
 result<goal_export> export_goal(std::span<const schedule_ptr> world, const simulation& what,
                                 const simulation_record& record);
 
@@ -117,9 +118,9 @@ result<goal_export> export_goal(std::span<const schedule_ptr> world, const simul
 /// source, target and tag are paired in the order of the file, and each pair gets a unique tag. A receive may be longer
 /// than its send. `cpu` and `nic` are dropped.
 ///
-/// Failures, each naming rank and op: `unsupported` (a receive from any rank or with any tag, whose send is known only
-/// when the program runs), `unmatched` (a send or receive without a partner, or a receive that is too short), and the
-/// failures of builder::compile.
+/// Failures name rank and op. Fails with `unsupported` for a receive from any rank or with any tag, because its send is
+/// known only when the program runs. Fails with `unmatched` for a send or receive without a partner, and for a receive
+/// that is too short. Also returns the failures of builder::compile.
 result<std::vector<schedule_ptr>> import_goal(const goal& program, const goal_scenario& scenario = {});
 
 }  // namespace lsched

@@ -45,12 +45,13 @@ simulated_round unit_time_round(const activation& starts, rank size, rank initia
 
 /// The ops and deps of one rank in a simulated round.
 struct played_rank {
-  std::vector<bool> done;        ///< whether the op was executed, indexed by op
+  std::vector<bool> done;        ///< true if the op was executed, indexed by op
   std::vector<bool> is_void;     ///< true if the op's guard was false, so that the op did nothing, indexed by op
-  std::vector<goal_edge> edges;  ///< deps that ops waited for before they started; ends are op ids
+  std::vector<goal_edge> edges;  ///< deps for which ops waited before they started; `before` and `after` are op ids
 };
 
-/// Drops calls after which no op started. In the GOAL program, a call keeps the CPU busy until the time of the call.
+/// Drops calls that made no op start. The export turns a call into a calc that lasts until the time of the call. Such a
+/// calc would delay the other ops of the rank without need.
 void drop_idle_calls(const schedule& program, played_rank& me) {
   for (op_id id = 0; id < me.done.size(); ++id) {
     if (!is_call(program.ops()[id], program.place().self)) continue;
@@ -233,8 +234,8 @@ std::string describe_simulated(const simulation& what, const traits& all) {
   return text + ";\nops that did not fire are left out";
 }
 
-/// Returns the simulated round `instance` as a program, in which rank r calls at `starts(r)`. The description ends with
-/// the text of `describe_scenario(traits)`.
+/// Returns the simulated round `instance` as a program. Rank r calls at `starts(r)`. The description ends with the text
+/// of `describe_scenario(traits)`.
 template <class Starts, class Describe>
 result<goal_export> write_down(std::span<const schedule_ptr> world, round_no instance, const Starts& starts,
                                const simulation_record& record, wording words, const Describe& describe_scenario) {

@@ -24,7 +24,8 @@ struct message_end {
   friend auto operator<=>(const message_end&, const message_end&) = default;
 };
 
-/// A message: a tag, which is unique among the messages from its source to its target, and the number of bytes sent.
+/// A message. The tag is unique among the messages with the same source and target. `bytes` is the number of bytes
+/// sent.
 struct message {
   std::uint32_t tag = 0;
   std::uint64_t bytes = 0;

@@ -35,19 +35,21 @@ namespace {
 
 using clock = std::chrono::steady_clock;
 
-constexpr std::size_t k_longest_line = 65536;  ///< a longer beginning of a line is relayed
+constexpr std::size_t k_longest_line = 65536;  ///< a longer line is relayed in parts
 constexpr int k_beat_ms = std::chrono::milliseconds(k_beat_period).count();
-constexpr std::chrono::seconds k_longest_output{2};  ///< for the end of the outputs after the launcher has ended
-/// Maximum of bytes in a frame of the command, which sends the records of all ranks at once.
+constexpr std::chrono::seconds k_longest_output{2};  ///< maximum wait for the end of the outputs after the launcher has
+                                                     ///< ended
+/// The maximum number of bytes in a frame from the command. One frame can have the records of all ranks.
 constexpr std::uint64_t k_longest_from_command = std::uint64_t{1} << 31;
 
-/// The end of a rank, as the launcher writes it to a pipe.
+/// The end of a rank. The launcher writes this struct to a pipe.
 struct rank_end {
   std::int32_t rank;
   std::int32_t wait_status;
 };
 
-/// A pipe from or to the launcher, and the bytes that are not yet lines, or not yet written.
+/// A pipe from or to the launcher. When reading, `bytes` has the beginning of a line. When writing, `bytes` has the
+/// unwritten bytes.
 struct relayed_stream {
   int descriptor = -1;
   std::string bytes{};
@@ -57,13 +59,13 @@ struct relayed_stream {
   }
 };
 
-/// Sends beats to the command, and detects that the command's host is silent.
+/// Sends heartbeats (frame_kind::beat) to the command, and detects that the command's host is silent.
 class heartbeat {
  public:
   explicit heartbeat(frame_stream& command) : command_(command) {}
 
-  /// Sends a beat if the last one is a second old. Returns false if the connection has ended, or if the command's host
-  /// is silent.
+  /// Sends a heartbeat if the last heartbeat is a second old. Returns false if the connection has ended, or if the
+  /// command's host is silent.
   bool beat() {
     if (clock::now() < next_) return true;
     next_ = clock::now() + k_beat_period;
@@ -123,7 +125,7 @@ class agent {
   /// Relays until the launcher has ended. Returns the exit status of the launcher.
   int relay() {
     auto last_event = clock::now();
-    serve_command();  // frames that were read together with the order
+    serve_command();  // handles frames that were read together with the order
     while (ends_.descriptor >= 0 || output_.descriptor >= 0 || errors_.descriptor >= 0) {
       list_waits();
       const int ready = poll(waits_.data(), waits_.size(), k_beat_ms);
@@ -226,7 +228,7 @@ class agent {
     if (!is_open || command_.has_fault()) disconnect();
   }
 
-  /// Ends all ranks, because the command has ended, or because its host is gone.
+  /// Ends all ranks, because the connection to the command is lost.
   void disconnect() {
     if (std::exchange(is_connected_, false)) kill(launcher_, k_end_ranks);
   }
@@ -251,8 +253,8 @@ class agent {
     if (input_.bytes.empty()) command_.send(frame_kind::input_taken);
   }
 
-  /// Relays whole lines, which end with '\n' or '\r'. Relays the beginning of a line if it is long, and at the end of
-  /// the stream.
+  /// Relays complete lines. A line ends with '\n' or '\r'. Also relays an incomplete line if it is long, or if the
+  /// stream has ended.
   void relay_lines(relayed_stream& from, frame_kind kind) {
     std::array<char, 65536> piece{};
     const ssize_t got = read(from.descriptor, piece.data(), piece.size());
@@ -314,7 +316,7 @@ class agent {
   std::vector<pollfd> waits_;
 };
 
-/// Waits until the command has sent the order. Returns nothing if the connection ends before, or if the command's host
+/// Waits until the command has sent the order. Returns nothing if the connection ends first, or if the command's host
 /// is silent.
 std::optional<agent_order> receive_order(frame_stream& command) {
   heartbeat own(command);
@@ -343,9 +345,9 @@ std::optional<std::string> prepare(const agent_order& order, std::string& path, 
                                      : "the file is not executable: run `chmod +x` on the file");
 }
 
-/// Sends the last frame. Waits until the command has closed the connection, as it does after this frame. If this
-/// process closed a socket before the command's last frame arrived, the kernel would reset the connection, and discard
-/// output that the command has not received.
+/// Sends the last frame. Then waits until the command closes the connection, which the command does after this frame.
+/// If this process closed a socket before the command's last frame arrived, the kernel would reset the connection. The
+/// command would then lose output that has not arrived yet.
 void send_done(frame_stream& command, int status, const std::string& why) {
   heartbeat own(command);
   command.send(frame_kind::done, status, why);
@@ -358,7 +360,7 @@ void send_done(frame_stream& command, int status, const std::string& why) {
   }
 }
 
-/// Moves standard input and output to other numbers, so that other code cannot write into the connection.
+/// Moves standard input and output to other descriptors, so that other code cannot write into the connection.
 std::unique_ptr<frame_stream> take_connection() {
   constexpr int k_least = 10;
   const int in = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, k_least);

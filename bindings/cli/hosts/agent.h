@@ -3,9 +3,9 @@
 //      command ◄─frames─► agent ── pipes: input, output, errors, ends of ranks ── launcher (launcher.h) ── ranks
 //                           └───── sockets: exchanges (offload/open/launch_exchange.h) ──────────────────────┘
 //
-// The launcher is a child process in its own process group, so that a terminal's signals reach ranks once, through the
-// command. If the connection to the command ends, the agent asks the launcher to end all ranks. If the agent is killed,
-// the kernel kills the launcher, and therefore the ranks.
+// The launcher is a child process in a separate process group. So a signal from the terminal reaches the ranks only
+// once, through the command. If the connection to the command ends, the agent asks the launcher to end all ranks. If
+// the agent is killed, the kernel kills the launcher, and therefore the ranks.
 #pragma once
 
 namespace lsched::cli {

@@ -9,14 +9,14 @@
 
 namespace lsched::cli {
 
-/// The first line of an agent begins with these words. The number is increased when frames change.
+/// The first line that an agent prints begins with these words. The number is the version of the frames.
 inline constexpr std::string_view k_agent_greeting = "lsched-agent 4 ";
 
 struct agent_order {
   std::int32_t first = 0, ranks = 1, ranks_of_world = 1;
   std::int32_t start_timeout_s = 0;
   bool bind = false, prepends_rank = false;
-  bool ignores_interrupts = false, ignores_hangups = false;  ///< the ranks begin with these signals ignored
+  bool ignores_interrupts = false, ignores_hangups = false;  ///< ranks start with SIGINT or SIGHUP ignored
   std::string title;   ///< beginning of the lines that the launcher of the host prints
   std::string master;  ///< MASTER_ADDR
   std::uint16_t master_port = 0;
@@ -24,7 +24,7 @@ struct agent_order {
   std::vector<std::string> words;        ///< program and arguments
   std::vector<std::string> environment;  ///< NAME=VALUE
 
-  /// Returns the order as bytes, and reads these bytes. Words and variables contain no null characters.
+  /// text() returns the order as bytes, and read() parses these bytes. Words and variables contain no null characters.
   std::string text() const;
   static std::optional<agent_order> read(std::string_view text);
 };

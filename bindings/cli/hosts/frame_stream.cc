@@ -20,7 +20,7 @@ struct header {
 
 constexpr std::size_t k_longest_text = 65536;
 
-/// Erases the first `done` bytes once they are the larger part, so that the cost of all calls is linear.
+/// Erases the first `done` bytes once they are more than half of all bytes, so that the cost of all calls is linear.
 void erase_done(std::string& bytes, std::size_t& done) {
   if (done <= bytes.size() / 2) return;
   bytes.erase(0, done);

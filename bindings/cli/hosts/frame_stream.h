@@ -6,10 +6,11 @@
 // The connection is the standard input and the standard output of the remote shell. The agent first writes a line that
 // names its version. If the connection ends, the agent ends its ranks. The ranks of other hosts detect the loss.
 //
-// A connection may end without notice, when the network is cut. So the agent sends `beat` each second, from its first
-// line on. The command closes a connection from which nothing arrives, and the agent asks its kernel whether the kernel
-// of the command's host confirms the beats (shell_connection.h). Output does not delay the beats, because the command
-// always reads, and an agent sends no more output than the command can keep before its reader takes it.
+// If the network fails, a connection can end without notice. So the agent sends a `beat` each second, beginning with
+// its first line. The command closes a connection from which no bytes arrive. The agent asks its kernel whether the
+// kernel of the command's host acknowledges the beats (shell_connection.h). Output does not delay the beats, because
+// the command always reads. For this purpose an agent limits the output that the command has to keep until a reader
+// takes it.
 #pragma once
 
 #include <chrono>
@@ -24,21 +25,22 @@ enum class frame_kind : std::uint32_t {
   order,         ///< the ranks of the host (agent_order.h)
   input,         ///< bytes of standard input for rank 0; no bytes: the end of standard input
   signal,        ///< number: a signal for all ranks
-  end,           ///< end all ranks
-  answer,        ///< number: the status of an exchange; an exchange_answer follows, and its bytes
+  end,           ///< asks the agent to end all ranks
+  answer,        ///< number: the status of an exchange; bytes: an exchange_answer, followed by its bytes
   output,        ///< lines of standard output
   error,         ///< lines of standard error
   input_taken,   ///< the bytes of the last frame `input` have been written
-  request,       ///< number: the rank; an exchange_request
-  ended,         ///< number: the rank; its wait status as text
-  done,          ///< all ranks have ended. number: the exit status of the launcher; a reason if no rank was started
-  output_taken,  ///< number: bytes of the frames `output` and `error` that have been written
-  beat,          ///< the agent lives
+  request,       ///< number: the rank; bytes: an exchange_request
+  ended,         ///< number: the rank; bytes: its wait status as text
+  done,          ///< all ranks have ended; number: exit status of the launcher; bytes: a reason if no rank was started
+  output_taken,  ///< number: how many bytes of the frames `output` and `error` have been written
+  beat,          ///< the agent is alive
 };
 
 constexpr std::chrono::seconds k_beat_period{1};
-constexpr std::chrono::seconds k_longest_silence{10};  ///< of a connection, before it counts as ended
-constexpr std::size_t k_most_untaken = 1 << 20;        ///< bytes of output that an agent sends ahead
+constexpr std::chrono::seconds k_longest_silence{10};  ///< a connection that is silent for longer counts as ended
+constexpr std::size_t k_most_untaken = 1 << 20;        ///< maximum bytes of output that an agent sends before the
+                                                       ///< command has written them
 
 struct frame {
   frame_kind kind;
@@ -49,7 +51,7 @@ struct frame {
 /// Both directions of a connection. The descriptors are set to O_NONBLOCK, and are closed by the destructor.
 class frame_stream {
  public:
-  /// `longest` is the maximum of bytes in a frame that the other side may send.
+  /// `longest` is the maximum number of bytes in a frame from the other side.
   frame_stream(int in, int out, std::uint64_t longest);
   ~frame_stream();
   frame_stream(const frame_stream&) = delete;
@@ -60,11 +62,11 @@ class frame_stream {
 
   /// Reads the available bytes. Returns false if the connection has ended.
   bool read_some();
-  /// Returns the next line, or the beginning of a long line, or nothing if no whole line has been read.
+  /// Returns the next line, or the beginning of a long line. Returns nothing if no complete line has been read.
   std::optional<std::string> take_line();
-  /// Returns the next frame, or nothing if no whole frame has been read.
+  /// Returns the next frame, or nothing if no complete frame has been read.
   std::optional<frame> take();
-  /// Returns true if the other side has sent a longer frame than it may send. take() then returns nothing.
+  /// Returns true if the other side has sent a frame that is too long. take() then returns nothing.
   bool has_fault() const { return has_fault_; }
 
   void send(std::string_view text) { unsent_ += text; }

@@ -12,7 +12,7 @@
 namespace lsched::cli {
 namespace {
 
-/// Reads one host of the list. The name is empty if the text has another form.
+/// Reads one host of the list. If the text is not a host, the name in the result is empty.
 host parse_host(const std::string& text) {
   const auto bracket = text.find(']');
   const bool is_bracketed = text.starts_with('[') && bracket != std::string::npos;

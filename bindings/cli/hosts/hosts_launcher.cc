@@ -48,7 +48,8 @@ std::vector<std::string> forwarded_variables() {
   return all;
 }
 
-/// Returns the words of the remote shell, with the path of its program. Throws command_failure if there is no program.
+/// Returns the words that start the remote shell. The first word is the path of its program. Throws command_failure if
+/// there is no program.
 std::vector<std::string> find_shell() {
   std::vector<std::string> words = remote_shell();
   std::string path;
@@ -66,8 +67,8 @@ bool ignores(int number) {
   return sigaction(number, nullptr, &set) == 0 && set.sa_handler == SIG_IGN;
 }
 
-/// Sets MASTER_ADDR and MASTER_PORT of all ranks: the values of this process if both are set, else an address and a
-/// free port of the first host. Throws command_failure if the port is not a number.
+/// Chooses MASTER_ADDR and MASTER_PORT of all ranks. If this process has both variables, takes their values. Otherwise
+/// takes an address and a free port of the first host. Throws command_failure if the port is not a number.
 void choose_master(agent_order& order, const remote_host& first, bool is_alone) {
   const char* const address = text_in_environment("MASTER_ADDR");
   const char* const port = text_in_environment("MASTER_PORT");
@@ -98,7 +99,7 @@ class hosts_launcher {
     for (const int number : {SIGINT, SIGTERM, SIGHUP})
       if (!ignores(number)) sigaddset(&waited, number);
     sigset_t blocked = waited;
-    sigaddset(&blocked, SIGCHLD);  // remote_host::wait_for_shell()
+    sigaddset(&blocked, SIGCHLD);  // remote_host::wait_for_shell() requires this
     signal(SIGCHLD, SIG_DFL);
     for (const int number : {SIGPIPE, SIGTTIN}) signal(number, SIG_IGN);  // writes and reads then fail instead
     sigprocmask(SIG_BLOCK, &blocked, nullptr);
@@ -203,7 +204,7 @@ class hosts_launcher {
     return std::ranges::any_of(hosts_, [](const auto& each) { return each->is_open(); });
   }
 
-  /// Waits for the connections, signals and standard streams. The entries of the connections come first.
+  /// Waits for the connections, signals and standard streams. In waits_, the entries of the connections come first.
   void poll_streams(std::optional<clock::time_point> deadline) {
     waits_.clear();
     for (const auto& each : hosts_) {
@@ -302,7 +303,7 @@ class hosts_launcher {
     }
   }
 
-  /// Handles the last frame of a host. If not all ranks of the host were started, the other hosts end theirs.
+  /// Handles the last frame of a host. If the host could not start all of its ranks, ends the ranks of all other hosts.
   void finish(remote_host& from, const frame& last) {
     if (!last.bytes.empty()) tell("on the host " + from.place().name + ": " + last.bytes);
     if (last.number != 0) record_failure(last.number, false);
@@ -331,7 +332,7 @@ class hosts_launcher {
     end_all();
   }
 
-  /// Prints the output that is left when all hosts have ended, unless a signal arrives.
+  /// Prints the remaining output after all hosts have ended. Returns early if a signal arrives.
   void print_rest() {
     may_read_input_ = false;
     while (!output_.is_empty() || !errors_.is_empty()) {
@@ -349,7 +350,7 @@ class hosts_launcher {
       if (each->is_open()) each->stream().send(kind, number, bytes);
   }
 
-  /// A connection that has ended is noticed by the next read.
+  /// Ignores the results, because the next read detects a connection that has ended.
   void flush_all() {
     for (auto& each : hosts_)
       if (each->is_open()) (void)each->stream().flush();
@@ -359,7 +360,7 @@ class hosts_launcher {
     std::array<char, 65536> piece{};
     const ssize_t got = read(STDIN_FILENO, piece.data(), piece.size());
     if (got < 0 && errno == EINTR) return;
-    may_read_input_ = false;  // until the agent has written these bytes
+    may_read_input_ = false;  // false until the agent has written these bytes
     if (hosts_.front()->is_open())
       hosts_.front()->stream().send(frame_kind::input, 0,
                                     {piece.data(), static_cast<std::size_t>(std::max<ssize_t>(got, 0))});
@@ -377,7 +378,7 @@ class hosts_launcher {
     if (const int number = take_signal(); number != 0) send_to_all(frame_kind::signal, number);
   }
 
-  /// Returns false if the end of the rank was recorded before.
+  /// Records the end of a rank. Returns false if the end was recorded before.
   bool record_end_of(std::int32_t rank) {
     if (exchange_.has_ended(rank)) return false;
     exchange_.record_end_of(rank);
@@ -413,7 +414,7 @@ class hosts_launcher {
       end_all();
     }
     if (!give_up_at_ || now < *give_up_at_) return;
-    if (!output_.is_empty() || !errors_.is_empty()) {  // a reader that pauses delays the hosts
+    if (!output_.is_empty() || !errors_.is_empty()) {  // a reader of the output that pauses delays the hosts
       give_up_at_ = now + k_longest_end;
       return;
     }

@@ -9,10 +9,10 @@
 namespace lsched::cli {
 
 /// Starts an agent (agent.h) on each host, and waits until all ranks have ended. Forwards the output of the ranks line
-/// by line, standard input to rank 0, and SIGINT, SIGTERM and SIGHUP to all ranks, unless this process ignores the
-/// signal. If a rank fails or a connection ends, the other ranks continue, as with launch(). Returns the status that
-/// launch() would return. Throws command_failure if the agents cannot be started. The calling process must have only
-/// one thread.
+/// by line, and standard input to rank 0. Forwards SIGINT, SIGTERM and SIGHUP to all ranks, unless this process ignores
+/// the signal. If a rank fails or a connection ends, the other ranks continue, as with launch(). Returns the status
+/// that launch() would return. Throws command_failure if the agents cannot be started. The calling process must have
+/// only one thread.
 int launch_on_hosts(const std::vector<host>& hosts, const launch_request& request);
 
 }  // namespace lsched::cli

@@ -11,7 +11,7 @@
 namespace lsched::cli {
 namespace {
 
-/// Returns whether a write of PIPE_BUF bytes does not block.
+/// Returns true if a write of PIPE_BUF bytes does not block.
 bool has_room(int stream) {
   pollfd wait{stream, POLLOUT, 0};
   return poll(&wait, 1, 0) == 1;

@@ -1,5 +1,5 @@
-// Output of ranks, until the reader of a stream takes it. The reader of the command's output may pause, and the command
-// must serve the connections meanwhile.
+// Keeps the output of ranks until it can be written to a stream. The reader of the stream may pause, but the command
+// must continue to serve its connections.
 #pragma once
 
 #include <cstddef>
@@ -14,14 +14,14 @@ class output_queue {
   /// `stream` is a descriptor, which other processes may use, too.
   explicit output_queue(int stream) : stream_(stream) {}
 
-  /// `source` is passed to `written` of write_some() when the stream has taken the bytes.
+  /// Adds bytes. When these bytes have been written, write_some() passes `source` to its function `written`.
   void add(std::size_t source, std::string bytes) { pieces_.push_back({source, std::move(bytes)}); }
-  /// Returns a descriptor to wait for with POLLOUT, or -1 if no bytes wait.
+  /// Returns a descriptor for a poll() with POLLOUT, or -1 if the queue is empty.
   int awaited() const { return pieces_.empty() ? -1 : stream_; }
   bool is_empty() const { return pieces_.empty(); }
 
-  /// Writes as much as the stream takes without blocking. Returns false if the stream takes no bytes any more. This and
-  /// all later bytes are then dropped, and `errno` has the reason.
+  /// Writes as many bytes as the stream accepts without blocking. Returns false if a write fails, with the reason in
+  /// `errno`. The queue then drops these bytes and all later bytes.
   bool write_some(const std::function<void(std::size_t source, std::size_t bytes)>& written);
 
  private:

@@ -33,7 +33,7 @@ std::string path_of_this_program() {
   return length > 0 ? std::string(path.data(), static_cast<std::size_t>(length)) : own_program();
 }
 
-/// Returns the word as the shell of a host reads it.
+/// Quotes the word for the shell of a host.
 std::string quoted(const std::string& word) {
   constexpr std::string_view k_plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+./@%:=,";
   if (word.find_first_not_of(k_plain) == std::string::npos) return word;
@@ -88,10 +88,11 @@ void remote_host::start(const std::vector<std::string>& shell) {
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, nullptr);
-    // A signal to the whole process group must not end the shell: this command passes the signal on to the ranks.
+    // A signal to the whole process group must not end the shell, because this command passes the signal on to the
+    // ranks.
     for (const int number : {SIGINT, SIGTERM, SIGHUP}) signal(number, SIG_IGN);
     signal(SIGTTIN, SIG_DFL);
-    unsetenv("SSH_CONNECTION");  // the connection of the user's login; sshd sets the variable for the agent
+    unsetenv("SSH_CONNECTION");  // describes the user's own login; sshd sets the variable again for the agent
     dup2(ends[1], STDIN_FILENO);
     dup2(ends[1], STDOUT_FILENO);
     std::vector<char*> arguments;

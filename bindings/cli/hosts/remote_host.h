@@ -23,8 +23,8 @@ class remote_host {
 
   explicit remote_host(host place) : place_(std::move(place)) {}
 
-  /// Starts the agent: by the remote shell, or directly if the host is this one. `shell` must be the path of a program,
-  /// and its arguments. Throws command_failure if no process can be started.
+  /// Starts the agent through the remote shell, or directly if the host is this host. `shell` has the path of the
+  /// shell's program, followed by its arguments. Throws command_failure if no process can be started.
   void start(const std::vector<std::string>& shell);
 
   const host& place() const { return place_; }
@@ -35,13 +35,14 @@ class remote_host {
   const std::string& system_name() const { return system_name_; }  ///< name that the host has for itself
   std::uint16_t free_port() const { return free_port_; }
 
-  /// Reads the lines that the agent and the login scripts of the host have printed. Returns a reason if the agent is of
-  /// another version.
+  /// Reads the lines that the agent and the login scripts of the host have printed. Returns an error text if the agent
+  /// has another version, else an empty string.
   std::string read_greeting();
 
-  /// Records that the agent has sent bytes, or grants the agent the full time again, because this process was stopped.
+  /// Restarts the time limit of is_silent(). Must be called if the agent has sent bytes, and if this process was
+  /// stopped.
   void restart_silence(clock::time_point now) { heard_at_ = now; }
-  /// Returns whether the agent has sent nothing for k_longest_silence, although it has greeted.
+  /// Returns true if the agent has sent its greeting, and then nothing for k_longest_silence.
   bool is_silent(clock::time_point now) const { return has_greeted() && now - heard_at_ > k_longest_silence; }
 
   /// Closes the connection. The agent then ends, and so does the remote shell.
@@ -52,12 +53,12 @@ class remote_host {
 
  private:
   host place_;
-  std::string command_;  ///< the words that were started, for error texts
+  std::string command_;  ///< command that was started, for error texts
   pid_t process_ = 0;
   std::unique_ptr<frame_stream> stream_;
   std::string system_name_;
   std::uint16_t free_port_ = 0;
-  clock::time_point heard_at_{};  ///< time of the last bytes
+  clock::time_point heard_at_{};  ///< time of the last restart_silence()
 };
 
 }  // namespace lsched::cli

@@ -23,7 +23,8 @@
 namespace lsched::cli {
 namespace {
 
-/// Writes the binary form of an address, which may end with the name of an interface. Returns false for another text.
+/// Converts the text of an address to its binary form. The text may end with the name of an interface. Returns false if
+/// the text is not an address.
 bool read_address(const std::string& text, inet_diag_req_v2& into, std::uint32_t* address) {
   const auto interface = text.find('%');
   if (interface != std::string::npos) into.id.idiag_if = if_nametoindex(text.c_str() + interface + 1);
@@ -31,14 +32,15 @@ bool read_address(const std::string& text, inet_diag_req_v2& into, std::uint32_t
   return inet_pton(into.sdiag_family, text.substr(0, interface).c_str(), address) == 1;
 }
 
-/// Returns the time since the last segment, or zero unless bytes or several probes are unconfirmed. A single probe is
-/// not enough, because the probes of a full window may be minutes apart.
+/// If sent bytes or several probes are unacknowledged, returns the time since the last segment arrived. Otherwise
+/// returns zero. A single unanswered probe does not count, because the probes of a full window may be minutes apart.
 std::chrono::milliseconds silence_in(const tcp_info& of) {
   const bool is_unanswered = (of.tcpi_unacked != 0 && of.tcpi_retransmits != 0) || of.tcpi_probes >= 3;
   return std::chrono::milliseconds(is_unanswered ? std::min(of.tcpi_last_ack_recv, of.tcpi_last_data_recv) : 0);
 }
 
-/// Finds the state of the connection in an answer of the kernel: two headers, and attributes at multiples of 4 bytes.
+/// Finds the state of the connection in an answer of the kernel. The answer has two headers, followed by attributes at
+/// multiples of 4 bytes.
 std::chrono::milliseconds silence_in(std::span<const char> answer) {
   nlmsghdr head{};
   if (answer.size() < sizeof head + sizeof(inet_diag_msg)) return {};

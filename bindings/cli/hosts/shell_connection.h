@@ -1,5 +1,6 @@
-// The connection of the remote shell to the command, as the kernel of the agent's host sees it. The kernel of the other
-// host confirms bytes also if the command is stopped. So a silent kernel means that the host or the network is gone.
+// Asks the kernel of the agent's host for the state of the connection between the remote shell and the command. The
+// kernel of the command's host acknowledges bytes even if the command is stopped. So missing acknowledgements mean that
+// the host or the network has failed.
 #pragma once
 
 #include <linux/inet_diag.h>
@@ -15,7 +16,7 @@ class shell_connection {
   /// is not set, silence() always returns zero.
   shell_connection();
 
-  /// Returns the time for which the other host has confirmed nothing, or zero if no bytes are unconfirmed.
+  /// Returns the time for which the other host has acknowledged nothing. Returns zero if no bytes are unacknowledged.
   std::chrono::milliseconds silence() const;
 
  private:

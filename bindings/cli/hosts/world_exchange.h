@@ -12,8 +12,8 @@
 
 namespace lsched::cli {
 
-/// Gathers the records of all ranks, several times in sequence. If a rank has ended or is late, this exchange and all
-/// later exchanges fail, and the failure names the rank.
+/// Performs a sequence of exchanges. Each exchange gathers the records of all ranks. If a rank has ended or is late,
+/// the current exchange and all later exchanges fail. The failure names the rank.
 class world_exchange {
  public:
   using clock = std::chrono::steady_clock;
@@ -21,14 +21,14 @@ class world_exchange {
   explicit world_exchange(std::int32_t ranks)
       : records_(static_cast<std::size_t>(ranks)), has_ended_(records_.size()) {}
 
-  /// Adds the exchange_request of a rank. Returns false if the request has another size.
+  /// Adds the exchange_request of a rank. Returns false if the request has a wrong size.
   bool add(std::int32_t rank, std::string_view request);
   bool has_ended(std::int32_t rank) const { return has_ended_[static_cast<std::size_t>(rank)]; }
   /// Records that the process of a rank has ended.
   void record_end_of(std::int32_t rank) { has_ended_[static_cast<std::size_t>(rank)] = true; }
 
-  /// Returns the answer to the ranks that have sent requests, or nothing if these ranks must wait. The answer is an
-  /// exchange_answer and its bytes.
+  /// Returns the answer for the ranks that have sent requests. Returns nothing if these ranks must wait. The answer is
+  /// an exchange_answer, followed by its bytes.
   std::optional<std::string> take_answer();
   /// Returns the time at which take_answer() must be called again, even if nothing else happens.
   std::optional<clock::time_point> deadline() const { return deadline_; }

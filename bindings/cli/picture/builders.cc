@@ -76,7 +76,7 @@ void label(picture_box& box, const Op& op, const std::string& line) {
 
 // --- a scale of time ---------------------------------------------------------------------------------------
 
-/// A unit of time. It is chosen so that the numbers on the axis have few digits.
+/// A unit of time for the axis. The builder chooses the unit so that the numbers on the axis have few digits.
 struct time_unit {
   double ps = 1e6;
   const char* name = "us";

@@ -32,9 +32,9 @@ schedule_picture picture_of_round(const simulation_record& record, const simulat
                                   const simulation& what, std::span<const schedule_ptr> world,
                                   const picture_words& words);
 
-/// Returns the picture of a round in steps instead of time. An op takes one step, a nop or a capture (which takes a
-/// rank's contribution) takes no step, and a message is in flight for one step. A rank executes one op at a time, in
-/// the order in which ops become ready. If the activation is "majority", the call of rank `initiator` starts the round.
+/// Returns the picture of a round in steps instead of time. An op takes one step. A nop or a capture (which takes a
+/// rank's contribution) takes no step. A message is in flight for one step. A rank executes one op at a time, in the
+/// order in which ops become ready. If the activation is "majority", the call of rank `initiator` starts the round.
 /// Failures: those of packed_world and simulate_round.
 result<schedule_picture> picture_in_steps(std::span<const schedule_ptr> world, rank initiator,
                                           const picture_words& words);

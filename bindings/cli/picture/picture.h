@@ -1,4 +1,4 @@
-// A picture of a schedule or of a run, as SVG text. A rank is a lane, time runs to the right, an op is a box, and a
+// A picture of a schedule or of a run, as SVG text. A rank is a lane, and time runs to the right. An op is a box. A
 // message is an arrow from its send to its receive.
 //
 // The picture is a value. Functions of builders.h make it from a simulated round or from a trace, and to_svg() draws

@@ -1,5 +1,5 @@
 // `lsched help` and `lsched completion`. The program turns `lsched help COMMAND` into `lsched COMMAND --help`
-// (program.cc), so that only `lsched help --man` gets here.
+// (program.cc). So the command in this file handles only `lsched help --man`.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <memory>

@@ -44,8 +44,8 @@ void replace_help(std::vector<std::string>& words) {
   words.emplace_back("--help");
 }
 
-/// Returns the words for the parser in the order that the parser needs: the last word first, without the name of the
-/// command. Stores PROGRAM and the words after it in the context. Replaces -np, which users of MPI know, by -n.
+/// Returns the words for the parser, without the name of the command. The last word comes first, as the parser
+/// requires. Stores PROGRAM and the words after it in the context. Replaces -np, which is a habit of MPI users, by -n.
 std::vector<std::string> words_to_parse(const program& self, command_context& context) {
   auto end = context.arguments.end();
   if (self.find_program != nullptr)
@@ -121,7 +121,7 @@ int refuse(const CLI::App& app, const command_context& context, const std::strin
   return k_exit_usage;
 }
 
-/// Prints the help of a command that was named without one of its subcommands, as --help does.
+/// Prints the help of a command, as --help does. The user has named the command without one of its subcommands.
 int print_help(const CLI::App& command) {
   std::fputs(command.help().c_str(), stdout);
   return 0;
@@ -162,8 +162,8 @@ void record_ignored_signals() {
 [[gnu::section(".preinit_array"), gnu::used]] void (*const k_before_libraries)() = record_ignored_signals;
 
 /// Restores the actions that signals had when this process started, if this process will not call MPI. The command is
-/// linked to MPI, whose libraries install signal handlers before main(). The handler of UCX, for example, keeps SIGHUP
-/// from ending a process.
+/// linked to MPI, and the libraries of MPI install signal handlers before main(). The handler of UCX, for example,
+/// keeps SIGHUP from ending a process.
 void drop_handlers_of_mpi() {
   if (is_started_by_mpi()) return;
   for (int number = 1; number < NSIG; ++number) {
@@ -184,7 +184,8 @@ void open_closed_streams() {
     if (fcntl(stream, F_GETFD) < 0 && errno == EBADF) (void)open("/dev/null", O_RDWR);  // gets the lowest free number
 }
 
-/// Flushes standard output and returns `answer`, or a failure if output could not be written, such as to a full disk.
+/// Flushes standard output and returns `answer`. Returns a failure status if output could not be written, for example
+/// to a full disk.
 int with_output_written(int answer) {
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return answer;
   std::fprintf(stderr, "lsched: cannot write to standard output: %s\n", std::strerror(errno));

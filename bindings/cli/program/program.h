@@ -1,7 +1,8 @@
 // A program with subcommands. run_program() parses the words of the command line, runs one command, prints errors and
 // returns the exit status.
 //
-//   0  done        1  failed: one line on standard error        2  usage error
+// The exit status is 0 for success, 1 for a failure, and 2 for a usage error. A command that fails prints one line to
+// standard error.
 #pragma once
 
 #include <cstddef>
@@ -18,8 +19,9 @@ struct program {
   std::string summary;
   std::string footer;
   void (*add_commands)(CLI::App&, command_context&);
-  /// Returns the index of the first word that belongs to a program which the command starts, or the number of words if
-  /// there is none. The parser sees only the words before that index. Null: the parser sees all words.
+  /// Returns the index of the first word of the program that the command starts. Returns the number of words if the
+  /// command starts no program. The parser sees only the words before this index. If the pointer is null, the parser
+  /// sees all words.
   std::size_t (*find_program)(const std::vector<std::string>&) = nullptr;
 };
 

@@ -19,9 +19,9 @@ struct tool {
 inline constexpr tool k_bench{"bench", "Measure this machine: collectives, costs, figures of papers"};
 inline constexpr tool k_soak{"soak", "Run partial allreduces for a long time, and check every result"};
 
-/// If the command line is that of a tool, replaces this process by the tool. Such a command line begins with the name
-/// of the tool, or has only "--complete" and "help" before the name. The tool gets these two words after its own name.
-/// Returns if this installation has no such tool, or if the tool cannot be executed.
+/// If the command line names a tool, replaces this process by the tool. Only the words "--complete" and "help" may
+/// precede the name of the tool. The tool gets these words after its own name. Returns if this installation has no such
+/// tool, or if the tool cannot be executed.
 void become_tool(char** argv);
 
 /// Adds the tools of this installation to the commands that the parser knows, so that help and suggestions name them.

@@ -37,9 +37,10 @@ double median(std::vector<double> values) { return quantile(std::move(values), 0
 
 constexpr cpp::timeout k_patience = std::chrono::seconds(20);
 constexpr std::size_t k_batches = 200;
-constexpr double k_quick = 0.1;      ///< quantile of the measured times that is used. It excludes batches in which a
-                                     ///< thread slept
-constexpr std::size_t k_rounds = 5;  ///< rounds of a batch: few, so that in some batches no thread sleeps
+constexpr double k_quick = 0.1;      ///< the calibration uses this quantile of the measured times, to exclude batches
+                                     ///< in which a thread slept
+constexpr std::size_t k_rounds = 5;  ///< rounds of a batch; the number is small, so that in some batches no thread
+                                     ///< sleeps
 
 template <class Work>
 double ns_of(const Work& work) {

@@ -43,8 +43,8 @@ struct fig9_request {
 
 // --- the model ---------------------------------------------------------------------------------------------
 
-/// Returns the rounds to simulate: one round, or under majority one round for each initiator that predict_fig9()
-/// samples.
+/// Returns the rounds to simulate. With policy `majority` there is one round for each initiator that predict_fig9()
+/// samples. With the other policies there is one round.
 std::vector<simulation> rounds_of(const fig9_request& request, rank ranks, activation_policy policy) {
   const simulation first{.where = request.where, .skew = {.kind = skew_kind::linear, .scale = request.skew}};
   if (policy != activation_policy::majority) return {first};

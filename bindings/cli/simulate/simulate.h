@@ -100,15 +100,15 @@ Value quantile(std::vector<Value> values, double q) {
 // --- other modes; each returns the exit status, or throws command_failure ----------------------------------
 
 /// Predicts Figure 9 of Li et al. (2020): latency and number of active processes of synchronous, majority and solo
-/// allreduce, if rank r calls at time r * skew. For majority, the prediction is the mean over initiators. Up to 64
-/// ranks, every rank is an initiator. Larger worlds have 16 initiators (8 from 10^5 ranks on), in the middle of equal
-/// parts of the world.
+/// allreduce. Rank r calls at time r * skew. For majority, the prediction is the mean over initiators. In worlds of up
+/// to 64 ranks, every rank is an initiator. Larger worlds have 16 initiators, or 8 initiators from 10^5 ranks on. Each
+/// initiator is in the middle of one of as many equal parts of the world.
 int predict_fig9(const simulate_options& options, bool has_ranks);
 
-/// Measures L, o, g and G of this machine between two threads, which takes a few seconds. Prints the predictions of the
-/// model for a few collectives beside their measured times. Measures many short batches and uses only the fast ones, to
-/// exclude rounds in which a thread slept. The result is the median over repetitions. Returns 1 if the numbers are not
-/// usable.
+/// Measures L, o, g and G of this machine between two threads. This takes a few seconds. Prints the predictions of the
+/// model for a few collectives beside their measured times. Measures many short batches, and uses only the fast
+/// batches, to exclude rounds in which a thread slept. The result is the median over repetitions. Returns 1 if the
+/// numbers are not usable.
 int calibrate(bool as_json);
 
 }  // namespace lsched::cli

@@ -138,8 +138,8 @@ std::string lines_of(const judgement& made) {
   return lines;
 }
 
-/// Returns the findings without their ops, for comparison: variants of a world often have the same error in different
-/// ops. `entry` contains the name of the world.
+/// Returns the findings without their ops. Callers compare these results, because variants of a world often have the
+/// same error in different ops. `entry` contains the name of the world.
 json mistake_of(json entry, const judgement& made) {
   entry.erase("in_place");
   json places = json::array();
@@ -246,7 +246,7 @@ std::string words_for_none(const std::string& name) {
          (likely.empty() ? "" : " (if the file is meant to be " + likely + ", add --promise " + likely + ")");
 }
 
-/// Returns the request to which the postcondition belongs, as JSON, or null if there is no postcondition.
+/// Returns the request of the postcondition as JSON. Returns null if there is no postcondition.
 json describe(const world_promise& promise) {
   if (promise.of == nullptr) return nullptr;
   const shape& data = promise.data;

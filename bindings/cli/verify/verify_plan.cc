@@ -58,8 +58,8 @@ bool has_quadratic_cost(const algorithm& how, rank size, const shape& data, cons
   return total.messages + total.signals >= wide(size) * wide(size) / 4;
 }
 
-/// Returns true if, in a world of P = 1024 ranks, a round has about P^2 messages, or the input or output of a rank has
-/// about P blocks. Also returns true for an algorithm from a file, because its cost is unknown.
+/// Considers a world of P = 1024 ranks. Returns true if a round has about P^2 messages, or if the input or output of a
+/// rank has about P blocks. Also returns true for an algorithm from a file, because its cost is unknown.
 bool is_quadratic(const algorithm& how) {
   constexpr rank k_size = 1024;
   const auto with = [&](std::uint64_t count) { return typical_shape(*how.of, k_size, count, dtype::f32, kernel::sum); };

@@ -2,9 +2,9 @@
 
     torchrun --nproc-per-node 2 torch_ddp.py [--json FILE]
 
-An MLP 784-1024-256-10 of 1.07 million parameters, 32 images per rank, SGD. The three variants take turns in the same
-processes. The time of a batch of steps is the time of the slowest rank. Prints the median over batches, in milliseconds
-per step.
+The model is an MLP 784-1024-256-10 with 1.07 million parameters. The optimizer is SGD, and each rank has 32 images. The
+three variants take turns in the same processes. The time of a batch of steps is the time of the slowest rank. Prints
+the median over batches, in milliseconds per step.
 """
 
 import argparse

@@ -3,11 +3,11 @@
     lsched run -n 2 python torch_overlap.py [--json FILE] [--trace PREFIX]
 
 Backward of each layer sleeps, as a host does while a device computes, and leaves the core to communication. The script
-times the allreduce of DDP and the hook of Adasum. For each of the two, it times computation alone, communication alone,
-and both together, in turns. The lower bound on a step is the maximum of two times: communication alone, and computation
-plus the processor time of communication. Each time is that of the slowest rank, as the median over batches, in
-milliseconds per step. `--trace` records another batch of the allreduce, and writes a file for each rank, for `lsched
-trace`.
+times the allreduce of DDP and the hook of Adasum. For each of the two, the script times computation alone,
+communication alone, and both together, in turns. The lower bound on a step is the maximum of two times: communication
+alone, and computation plus the processor time of communication. Each time is the time of the slowest rank in
+milliseconds per step. The script prints the median over batches. `--trace` records another batch of the allreduce, and
+writes a file for each rank, for `lsched trace`.
 """
 
 import argparse

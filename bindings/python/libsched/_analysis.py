@@ -50,12 +50,12 @@ def verify(text: str | None = None, *, collective: str | None = None, ranks: int
            most_findings: int = 16) -> Verification:
     """Proves the schedules of a whole world: schedules in a text, or schedules that the library would run.
 
-    text        schedule files of all ranks, one after the other, as Schedule.text() returns them. They are
-                proved against `collective`, or else the collective in their name, and against `op`, `dtype`,
-                `count` and `root`, if given
+    text        schedule files of all ranks, one after the other, as Schedule.text() returns them. The schedules are
+                proved against `collective`, or else against the collective in their name. If `op`, `dtype`, `count`
+                and `root` are given, the schedules are proved against these options, too
     collective  without `text`: proves the schedules of `ranks` ranks for `count` elements of `dtype`, combined by `op`
 
-    Raises ArgumentError, with line and column, for a text that is not valid.
+    If the text is not valid, raises ArgumentError with line and column.
     """
     required = {"op": op, "dtype": dtype, "count": count, "root": root}
     bits = 0 if text is None else sum(bit for name, bit in _REQUIRED.items() if required[name] is not None)

@@ -40,7 +40,7 @@ class Buffer(NamedTuple):
 
 
 def load_algorithm(text: str) -> None:
-    """Registers an algorithm, given as the text of an algorithm file, for the rest of the process.
+    """Registers an algorithm for the rest of the process. `text` is the content of an algorithm file.
 
     All ranks must load the algorithm before they create schedules. The option `algorithm` then accepts the name of the
     algorithm, and "auto" may choose the algorithm for requests whose schedules were proved correct. Raises
@@ -130,7 +130,7 @@ class Builder(_core.Builder):
         return self._waiting(self._recv(source, tag, _region(target)), after)
 
     def reduce(self, op: str, lower: Part, higher: Part, target: Part, after: Iterable[int] = ()) -> int:
-        """Adds target = lower (op) higher, element by element. Any two of the regions must be equal or disjoint."""
+        """Adds an op: target = lower (op) higher, by element. Any two of the regions must be equal or disjoint."""
         kinds = {self._kinds.get(_region(part)[0], "") for part in (lower, higher, target)}
         what = reduction_number(op, kinds.pop())
         if kinds:
@@ -146,7 +146,7 @@ class Builder(_core.Builder):
         self._dep(before, after)
 
     def need(self, op: int, tokens: int) -> None:
-        """Lets the op start when any `tokens` of the ops that it waits for have completed. 0 means all of these."""
+        """Lets the op start when any `tokens` of its dependencies have completed. 0 means all dependencies."""
         self._set_need(op, tokens)
 
     def _waiting(self, op: int, after: Iterable[int]) -> int:
@@ -163,10 +163,10 @@ class Builder(_core.Builder):
 
     @collective_call
     def commit(self, inputs: Iterable[Any] = (), outputs: Iterable[Any] = ()) -> Schedule:
-        """Compiles the schedule, binds the arrays, connects the ranks and returns the schedule. Collective.
+        """Compiles the schedule, binds the arrays, connects the ranks and returns the schedule.
 
-        The builder cannot be used afterwards, even if the commit fails. Raises Mismatch if sends and receives of the
-        world do not match.
+        This method is collective. Afterwards the builder cannot be used, even if the commit fails. Raises Mismatch if
+        sends and receives of the world do not match.
         """
         if self.world is None:
             raise ArgumentError("a builder without a world cannot commit: pass text() to World.load()",

@@ -2,7 +2,7 @@
 
 A rank whose arguments are wrong must still take part. If it only raised an exception, its next call would be paired
 with the call in which the other ranks still wait. So if Python detects an error, this rank takes part in the commit
-(the collective step of the call) and makes the commit fail: every rank raises, and the text names the rank and the
+(the collective step of the call) and makes the commit fail. Every rank then raises, and the text names the rank and the
 error. The library does the same for errors that it detects.
 """
 

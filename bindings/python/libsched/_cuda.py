@@ -13,7 +13,8 @@ from ._words import DTYPES
 _TYPESTR = re.compile(r"([<>|=])([A-Za-z](\d+))(\[.*\])?")
 
 _DEVICES_WITH_STREAMS = (2, 13)  # kDLCUDA, kDLCUDAManaged
-# stream=-1 in __dlpack__: the producer of the array does not synchronise, because the application orders the rounds
+# The argument `stream` of __dlpack__. With this value, the producer of the array does not synchronise, because the
+# application orders the rounds.
 _IN_NO_ORDER = -1
 
 # Keys are typestrs (of the array interface) without byte order. Values are a dtype of the C interface, and the number
@@ -54,10 +55,9 @@ def interface_of(array: Any) -> dict[str, Any] | None:
 def look(array: Any, interface: dict[str, Any], is_written: bool) -> tuple[int, int, int, int, int, Any, bool, bool]:
     """Returns the same tuple as _core.look().
 
-    The tuple is (address, elements, dtype, elements of the C interface in an element of the array, bytes of an element,
-    the object that keeps the memory alive, whether the memory is on a device, whether the elements are bools).
-
-    Managed memory is treated as memory of a device.
+    The tuple is (address, number of C elements, dtype, C elements in an array element, bytes of a C element, the object
+    that keeps the memory alive, true if the memory is on a device, true if the elements are bools). A C element is an
+    element of the C interface. Managed memory is treated as memory of a device.
     """
     told = _read(interface)
     if is_written and told["is_read_only"]:

@@ -16,7 +16,7 @@ class Memory(NamedTuple):
     count: int
     dtype: int  # number in the C interface; 0: not supported
     keeps: Any
-    is_on_device: bool = False  # true: memory of a CUDA device that the host cannot access
+    is_on_device: bool = False  # true: memory of a CUDA device, or managed memory
     kind: str = ""  # "bool", "complex" (each element is two elements of the C interface), or "" for real numbers
 
     @property
@@ -112,14 +112,14 @@ def look(array: Any, is_written: bool, dtype: Any = None, name: str = "array") -
 
 
 def look_at_given(array: Any, is_written: bool, dtype: Any = None, name: str = "array") -> Memory:
-    """Returns look(), but raises ArgumentError for None."""
+    """Does the same as look(), but raises ArgumentError for None."""
     if array is None:
         raise ArgumentError(f"{name} must be an array, not None", "LSCHED_ERR_ARGUMENT")
     return look(array, is_written, dtype, name)
 
 
 def look_at_host(array: Any, is_written: bool, dtype: Any = None, name: str = "array") -> Memory:
-    """Returns look() for memory that the host reads or writes. Raises Unsupported for memory of a device."""
+    """Does the same as look(), but raises Unsupported for memory of a device."""
     memory = look(array, is_written, dtype, name)
     if memory.is_on_device:
         raise Unsupported(f"{name} is in the memory of a device, but this call needs host memory: pass a copy on the "
@@ -129,7 +129,7 @@ def look_at_host(array: Any, is_written: bool, dtype: Any = None, name: str = "a
 
 
 def look_all(arrays: Any, is_written: bool, dtype: Any = None, name: str = "array") -> list[Memory]:
-    """Returns look() for each array."""
+    """Returns the result of look() for each array."""
     return [look(each, is_written, dtype, f"{name} {i}") for i, each in enumerate(arrays)]
 
 

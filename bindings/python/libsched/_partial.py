@@ -91,10 +91,10 @@ class Partial(Schedule):
         missed, and makes fewer steps than the other ranks. No rank requests a round after `until`. Each pass calls
         set_epoch(passes) of the sampler or batch sampler of `batches`, if there is such a function.
 
-        Collective: all ranks call rounds() with the same `until`. Before the first batch the ranks wait for each other,
-        at most the `commit_timeout` of the world. Raises ArgumentError on all ranks if a rank gives an `until` that is
-        not a whole number, and Mismatch if the numbers differ. Raises ArgumentError if a pass has no batch (an iterator
-        is empty in the second pass), and StateError if a whole pass made no offer.
+        This method is collective: all ranks call rounds() with the same `until`. Before the first batch the ranks wait
+        for each other, for at most the `commit_timeout` of the world. Raises ArgumentError on all ranks if a rank gives
+        an `until` that is not a whole number, and Mismatch if the numbers differ. Raises ArgumentError if a pass has no
+        batch, as in the second pass over an iterator. Raises StateError if a whole pass has made no offer.
         """
         return self._rounds(batches, self._agreed_until(until))
 
@@ -152,9 +152,9 @@ class Partial(Schedule):
         """Contributes a copy of an array, and requests this rank's next round.
 
         A list or tuple has one array for each bucket. None makes the call without a contribution. Does not block. If
-        offer() refuses an array, this rank has made no call, and no other rank raises: call offer() again with a valid
-        array. A contribution that has missed its round is combined with later contributions: every contribution is in
-        the results exactly once.
+        offer() refuses an array, this rank has made no call, and no other rank raises. In this case, call offer() again
+        with a valid array. A contribution that has missed its round is combined with later contributions. So every
+        contribution is in the results exactly once.
         """
         buckets, _keeps = self._looked_at_vector(contribution, self._count, False, "contribution")
         self._begin_offer()
@@ -201,28 +201,30 @@ class Partial(Schedule):
         return _core.withdraw(self)
 
     def leave(self) -> None:
-        """Leaves the schedule: all later rounds proceed as if this rank had called offer(None)."""
+        """Leaves the schedule. All later rounds proceed as if this rank had called offer(None)."""
         _core.leave(self)
 
     # --- all ranks together --------------------------------------------------------------------------------------
 
-    # If a rank's array is refused in the functions below, that rank cancels the schedule, because the other ranks would
-    # wait until their timeout.
+    # If the functions below refuse a rank's array, this rank cancels the schedule. Otherwise the other ranks would wait
+    # until their timeout.
 
     def flush(self, result: Any = None, timeout: float | None = None) -> Report:
-        """Runs a round with all earlier offers of all ranks, and collects its result. Collective.
+        """Runs a round with all earlier offers of all ranks, and collects its result.
 
-        `result` is as for collect(). After a Timeout, call again. A rank whose array is refused raises and cancels the
-        schedule, so that the other ranks raise Cancelled.
+        This method is collective. `result` has the same meaning as in collect(). After a Timeout, call flush() again.
+        If the array of a rank is refused, this rank raises and cancels the schedule, so that the other ranks raise
+        Cancelled.
         """
         buckets, _keeps = self._or_cancelled(
             lambda: self._looked_at_vector(result, self._result_count, True, "result"))
         return self._reported(_core.flush(self, buckets, timeout))
 
     def model_sync(self, weights: Any, timeout: float | None = None) -> Report:
-        """Replaces the weights by their mean, with the same bits on all ranks, and drops pending offers. Collective.
+        """Replaces the weights by their mean, with the same bits on all ranks, and drops pending offers.
 
-        A rank whose array is refused raises and cancels the schedule, so that the other ranks raise Cancelled.
+        This method is collective. If the array of a rank is refused, this rank raises and cancels the schedule, so that
+        the other ranks raise Cancelled.
         """
         memory = self._or_cancelled(lambda: self._looked_at(weights, self._count, True, "weights"))
         return self._reported(_core.model_sync(self, memory.address, timeout))
@@ -230,7 +232,7 @@ class Partial(Schedule):
     def carry(self, survivors: World) -> None:
         """Moves the schedule to a world of some of its ranks, after World.shrink(); see docs/reference/shrink.md.
 
-        Collective: all ranks of `survivors` call it.
+        All ranks of `survivors` must call this method.
         """
         survivors._take_over(self)
 

@@ -75,8 +75,8 @@ class Schedule(_core.Schedule):
 
         To run in place, give one array, as `output`. `inputs` and `outputs` are for schedules with several inputs or
         outputs. Raises StateError while a round runs. Raises ArgumentError if an array does not match the bound array.
-        Also raises ArgumentError if a schedule in place gets two different arrays, or if a schedule that is not in
-        place gets the same array twice.
+        Also raises ArgumentError if a schedule in place gets two different arrays, or if any other schedule gets the
+        same array twice.
         """
         sources, targets = self._memories(input, output, inputs, outputs, dtype)
         self._expect_alike(sources, targets)

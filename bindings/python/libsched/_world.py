@@ -59,9 +59,9 @@ def init(comm: Any = None, *, progress: str | None = None, idle: str | None = No
     region_bytes    address space that is reserved for the shared memory of this rank
     commit_timeout  seconds that a collective create waits for other ranks
 
-    Blocks until all ranks have joined. Raises Unsupported under a launcher without PMI-1, and under an MPI launcher
-    if the process has loaded MPI: pass `comm`, or use open_with(). Also raises Unsupported if the launcher belongs to a
-    different MPI implementation than mpi4py. Raises Timeout and PeerLost.
+    Blocks until all ranks have joined. Raises Unsupported under a launcher without PMI-1, and under an MPI launcher if
+    the process has loaded MPI. In these cases, pass `comm` or use open_with(). Also raises Unsupported if the launcher
+    belongs to a different MPI implementation than mpi4py. Raises Timeout and PeerLost.
     """
     wishes = _wishes(progress, idle, progress_core, lane, region_bytes, commit_timeout)
     mpi = None if comm is None else sys.modules.get(type(comm).__module__)
@@ -89,7 +89,7 @@ def _open_alone(wishes: _core.Wishes, mpi: Any) -> World:
 
 
 def open_with(rank: int, size: int, exchange: Callable[[bytes], Sequence[bytes]], **options: Any) -> World:
-    """Joins a world of `size` ranks as `rank`. Any launcher may have started them, on one host or on several.
+    """Joins a world of `size` ranks as `rank`. Any launcher may have started the ranks, on one or several hosts.
 
     `exchange(mine)` must send the bytes `mine` to all ranks, and return the bytes of all ranks in rank order. The
     calling thread calls `exchange` three or four times, with at most 256 bytes. Options and errors are those of init().
@@ -101,7 +101,7 @@ def open_with(rank: int, size: int, exchange: Callable[[bytes], Sequence[bytes]]
 def open_threads(ranks: int, **options: Any) -> list[World]:
     """Opens a world whose ranks are threads of this process.
 
-    Returns one World for each rank. Each World must be used by a thread of its own.
+    Returns one World for each rank. Each World must be used by a separate thread.
     """
     wishes = _wishes(**options)
     return [World(handle, wishes) for handle in _core.open_threads(wishes, ranks)]
@@ -145,8 +145,8 @@ class World(_core.World):
     def diagnose(self) -> tuple[int | None, str]:
         """Returns (the rank at fault or None, a text).
 
-        The text has a line for each schedule, with the rank for which the schedule waits, or the reason why it has
-        failed.
+        The text has a line for each schedule. A line has the rank for which the schedule waits, or the reason why the
+        schedule has failed.
         """
         rank, text = self._diagnose()
         return None if rank < 0 else rank, text
@@ -209,7 +209,7 @@ class World(_core.World):
     def split(self, color: int | None, key: int = 0) -> World | None:
         """Returns the world of the ranks with the same `color`, ordered by `key`; None if `color` is None.
 
-        Collective; blocks.
+        This method is collective, and blocks.
         """
         number = -1 if color is None else whole_number(color, "color", -_MOST_INT32 - 1, _MOST_INT32)
         handle = self._split(number, whole_number(key, "key", -_MOST_INT32 - 1, _MOST_INT32))
@@ -218,7 +218,7 @@ class World(_core.World):
     def split_ranks(self, ranks: Sequence[int], tag: int = 0) -> World:
         """Returns the world of the listed ranks, in the order of the list.
 
-        Only these ranks call, with the same list and tag. Blocks.
+        Only these ranks call this method, with the same list and tag. Blocks.
         """
         return World(self._split_ranks(list(ranks), tag), self._wishes, self)
 
@@ -243,8 +243,9 @@ class World(_core.World):
 
         The call is local: ranks without a device are allowed. The device is attached to the opened world and to all
         worlds that are made from the opened world. A second call raises StateError. Uses the device's primary context,
-        as torch and cupy do. Blocks while kernels are loaded, which takes seconds the first time. Raises Unsupported (a
-        build without CUDA, no driver, no device), ArgumentError (no such device), NoMemory and DeviceError.
+        as torch and cupy do. Blocks while kernels are loaded. The first time, this takes seconds. Raises Unsupported if
+        the build has no CUDA, or the machine has no driver or no device. Raises ArgumentError if there is no such
+        device. Also raises NoMemory and DeviceError.
         """
         self._attach_cuda(device, staging_bytes, host_waits)
         self._devices.append(device)
@@ -287,8 +288,8 @@ class World(_core.World):
         depth          number of rounds that may be outstanding at once, up to 8 (Schedule.start_with); 0: one
 
         The application must not use the arrays while a round runs. The schedule keeps the arrays alive until the
-        schedule is closed. Collective; blocks until all ranks have called allreduce(). Raises ArgumentError, Mismatch
-        (ranks disagree), Timeout and PeerLost.
+        schedule is closed. This method is collective, and blocks until all ranks have called it. Raises ArgumentError,
+        Timeout and PeerLost. Raises Mismatch if ranks disagree.
         """
         return self._elementwise("allreduce", input, output, op, divisor=divisor, algorithm=algorithm, dtype=dtype,
                                  depth=depth)
@@ -452,14 +453,17 @@ class World(_core.World):
         return self._agreed(Schedule(self, handle, sources, targets))
 
     def builder(self, name: str | None = None) -> Builder:
-        """Returns a builder, with which this rank builds a schedule op by op. libsched.Builder has an example."""
+        """Returns a builder that builds a schedule of this rank op by op. libsched.Builder has an example."""
         from ._builder import Builder  # imported here, because _builder refers to World
 
         return Builder(self, name)
 
     @collective_call
     def mailbox(self) -> Mailbox:
-        """Creates a mailbox for messages between two ranks; see libsched.Mailbox. Collective."""
+        """Creates a mailbox for messages between two ranks; see libsched.Mailbox.
+
+        This method is collective.
+        """
         from ._messages import Mailbox
 
         return Mailbox(self)
@@ -468,13 +472,16 @@ class World(_core.World):
     def partial(self, count: int, dtype: Any = "f32", **options: Any) -> Partial:
         """Creates a collective that does not wait for the slowest rank; see libsched.Partial for the options.
 
-        Collective.
+        This method is collective.
         """
         return self._agreed(make_partial(self, count, dtype, **options))
 
     @collective_call
     def sparse_allreduce(self, gradient: Any, update: Any, k: int, **options: Any) -> Sparse:
-        """Creates an allreduce of the k largest elements with error feedback; see libsched.Sparse. Collective."""
+        """Creates an allreduce of the k largest elements with error feedback; see libsched.Sparse.
+
+        This method is collective.
+        """
         return self._agreed(make_sparse(self, gradient, update, k, **options))
 
     @collective_call
@@ -482,7 +489,7 @@ class World(_core.World):
                       out_count: Any, count: int, **options: Any) -> Schedule:
         """Creates an allreduce of sparse vectors, given as indices and values; see docs/reference/sparse.md.
 
-        Collective.
+        This method is collective.
         """
         return self._agreed(make_coo(self, indices, values, item_count, out_indices, out_values,
                                      out_count, count, **options))
@@ -568,7 +575,7 @@ class World(_core.World):
     def _expect_lengths(self, name: str, request: _core.Request, source: Memory, target: Memory) -> None:
         """Raises ArgumentError if the length of an array differs from the table in lsched.h.
 
-        In place, both arguments are one array with the larger of the two lengths.
+        In place, both arguments are the same array, whose length is the larger of the two lengths.
         """
         if request.capacity:
             return  # lengths come with each round
@@ -601,7 +608,7 @@ class World(_core.World):
     def _entries(self, name: str, member: str, destinations: Any, sources: Any) -> int | None:
         """Returns the number of entries that a list must have, because the library reads the whole list.
 
-        None: any number.
+        None means any number.
         """
         if name != "neighbor_exchange":
             return self.size if member in ("counts", "recv_counts") else None

@@ -62,7 +62,7 @@ auto unlocked(Call&& call) {
 
 /// The maximum time between two checks for signals, such as the signal of Ctrl-C.
 inline constexpr std::uint64_t k_slice_ns = 100'000'000;
-/// The present time between two checks. Tests set a shorter time.
+/// The time between two checks. Tests set a shorter time.
 inline std::atomic<std::uint64_t> slice_ns{k_slice_ns};
 
 /// Calls `attempt(timeout_ns, diagnostic*)` repeatedly, each time without the interpreter's lock and with a timeout of

@@ -1,4 +1,5 @@
-// Functions that create collectives. They return handles, from which the package makes objects of class Schedule.
+// Functions that create collectives. Each function returns a handle. The package makes an object of class Schedule from
+// the handle.
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>

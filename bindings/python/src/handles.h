@@ -17,10 +17,10 @@ namespace lsched::python {
 inline constexpr const char* k_in_use =
     "this object is in use by a call in another thread, or by a builder that was not committed: end that use first";
 
-/// A handle of the C interface, and the number of calls that use the handle. Copies share handle and number.
+/// A handle of the C interface, with a count of the calls that use the handle. Copies share the handle and the count.
 ///
-/// The number is atomic, because a call whose caller has stopped waiting (interruptible()) ends without the
-/// interpreter's lock.
+/// The count is atomic, because a call may end without the interpreter's lock. This happens if the caller has stopped
+/// waiting for the call (interruptible()).
 template <class Handle>
 class owned {
   struct state {
@@ -93,7 +93,7 @@ class owned {
   unsigned made_after_ = forks();
 };
 
-using address = std::uintptr_t;  ///< 0: none
+using address = std::uintptr_t;  ///< 0 means no address
 inline void* at(address where) { return reinterpret_cast<void*>(where); }
 
 /// A world. While Python refers to memory of the world, close() retires the handle instead of destroying it.

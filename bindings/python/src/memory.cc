@@ -76,9 +76,9 @@ bool is_of_host(int device) {
          device == nb::device::cuda_managed::value;
 }
 
-/// Returns a tuple: address, number of elements, dtype, number of elements of the C interface in an element of the
-/// array, bytes of an element, object that keeps the elements alive, true if the elements are in memory of a device,
-/// true if the elements are bools.
+/// Returns the tuple (address, number of C elements, dtype, C elements in an array element, bytes of a C element,
+/// keeper, true if on a device, true if bools). A C element is an element of the C interface. The keeper is an object
+/// that keeps the memory alive.
 nb::tuple look(nb::handle object, bool is_written) {
   nb::ndarray<nb::ro> array;
   if (nb::ndarray<> writable; nb::try_cast(object, writable, false))

@@ -36,7 +36,7 @@ struct message {
   std::int32_t rank = -1, tag = -1;  ///< peer and tag of the ended message
   std::uint64_t bytes = 0;
   std::exception_ptr failure{};  ///< the error with which the message has ended
-  bool is_in_use = false;        ///< true while a thread has the turn (class turn)
+  bool is_in_use = false;        ///< true while a thread has the turn (see class turn)
   bool is_over = false;          ///< true once the message has ended and its outcome is known
   nb::object of{}, keeps{};
   std::optional<std::list<message*>::iterator> place{};  ///< place in messages(); empty after a move
@@ -89,9 +89,9 @@ class turn {
   bool is_mine_ = false;
 };
 
-/// A message that has not ended and whose Python object is gone, with the objects that the message needs until its end.
-/// The interpreter's lock protects the list of orphans. The list is never destroyed, because its destructor could run
-/// after the end of the interpreter.
+/// An orphan is a message that has not ended, but has lost its Python object. The struct keeps the objects that the
+/// message needs until its end. The interpreter's lock protects the list of orphans. The list is never destroyed,
+/// because its destructor could run after the end of the interpreter.
 struct orphan {
   lsched_message* handle;
   nb::object of, keeps;

@@ -78,7 +78,7 @@ lsched_report reported(limit timeout, Attempt&& attempt) {
   return report;
 }
 
-/// Returns the addresses to which the buckets of a result are copied; nullptr if the result is not copied.
+/// Returns the addresses to which the buckets of a result are copied. Returns nullptr if the result is not copied.
 void* const* results_of(const std::optional<addresses>& buckets) {
   return buckets ? reinterpret_cast<void* const*>(const_cast<address*>(buckets->data())) : nullptr;
 }

@@ -76,8 +76,8 @@ ticket start_with(nb::handle_t<schedule> self, const std::optional<addresses>& i
 }
 
 /// Runs a round in slices (see wait()). Slices call lsched_run until a round was started, and then lsched_wait. If
-/// lsched_run returns TIMEOUT with the number of a round, that round was started. Without a number no round was
-/// started, because the ranks have not agreed upon the schedule in time.
+/// lsched_run returns TIMEOUT with a round number, this round was started. If it returns TIMEOUT without a round
+/// number, no round was started, because the ranks did not agree on the schedule in time.
 void run(const schedule& of, limit timeout) {
   const schedule::lease one = of.get();
   lsched_ticket round{};

@@ -38,9 +38,9 @@ address opened(const wishes& how) {
                     lsched_world_close));
 }
 
-/// If a launcher whose world cannot be joined has started this process, returns a description of the launcher. init()
-/// then refuses to open a world alone. Returns nullopt if there is no such launcher, or if the user has asked for a
-/// world of one rank.
+/// Returns a description of the launcher of this process if the world of the launcher cannot be joined. init() then
+/// refuses to open a world alone. Returns nullopt if there is no such launcher, or if the user requests a world of one
+/// rank.
 std::optional<std::string> foreign_launch() {
   const auto is_wanted_alone = wants_world_of_one();
   const auto local = find_launch();
@@ -50,7 +50,7 @@ std::optional<std::string> foreign_launch() {
   return found && *found ? std::optional((*found)->text()) : std::nullopt;
 }
 
-/// Exchanges bytes between all ranks by a Python function. The function takes the bytes of this rank, and returns the
+/// Exchanges bytes between all ranks with a Python function. The function takes the bytes of this rank, and returns the
 /// bytes of all ranks in rank order.
 void exchange(const nb::callable& function, std::size_t ranks, const void* mine, void* all, std::uint64_t bytes) {
   const nb::object answer = function(nb::bytes(static_cast<const char*>(mine), bytes));
@@ -146,8 +146,8 @@ address shrink(const world& of, std::optional<double> timeout) {
                     lsched_world_close));
 }
 
-/// Takes part in the collective call that the other ranks make next, and refuses it: the call fails on all ranks with
-/// `code` and `text`.
+/// Takes part in the next collective call of the other ranks, and refuses the call. The call then fails on all ranks
+/// with `code` and `text`.
 void refuse(const world& of, int code, const std::string& text) {
   const auto all = committing(of);
   (void)unlocked([&] { return lsched_refuse(all, static_cast<lsched_status>(code), text.c_str(), nullptr); });

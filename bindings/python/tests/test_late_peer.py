@@ -1,5 +1,5 @@
 """Tests with a peer that arrives at the end of a timeout, or of a slice. A wait in Python is a sequence of short waits,
-the slices, which lets Python handle signals."""
+the slices. Between two slices, Python handles signals."""
 
 import os
 import random

@@ -331,8 +331,8 @@ def test_proofs_and_simulations_need_no_world():
 
 
 def test_a_deadline_that_a_rank_chooses_itself():
-    """Steps take 50 ms. One rank is late. The other ranks wait about 10 ms for that rank, and then have results without
-    it."""
+    """Steps take 50 ms. One rank is late. The other ranks wait for about 10 ms, and then have results without the late
+    rank."""
     have_results = threading.Barrier(3)
 
     def body(world):

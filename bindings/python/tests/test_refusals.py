@@ -41,7 +41,7 @@ def loaded(world, input, output, text=None):
     return world.load(text, [input], [output])
 
 
-# For each call: a function that makes a valid call, the names and lengths of the arrays that cases replace, and the
+# The values are a function that makes a valid call, the names and lengths of the arrays that cases replace, and the
 # options that the call refuses. `at` is the rank whose arguments are refused. `at` is also the root, because only the
 # root examines the arrays.
 CALLS = {

@@ -66,7 +66,8 @@ def test_lost_ranks_are_listed():
 
 
 def test_arrays_may_change_as_soon_as_a_wait_has_failed():
-    """Ranks that finish the round after the failure get the right result, because data was sent before."""
+    """Ranks that finish the round after the failure get the right result, because the data was sent before the
+    failure."""
     def body(world):
         for trial in range(40):
             array = np.full(200_000, world.rank + 1.0)
@@ -90,7 +91,7 @@ def test_arrays_may_change_as_soon_as_a_wait_has_failed():
 
 
 def test_others_hear_of_a_rank_that_is_killed_while_its_children_live():
-    """The children are forked, like workers of a data loader, and inherit all open files and memory of the rank.
+    """The rank forks children, like workers of a data loader. They inherit all open files and memory of the rank.
 
     A child lives until the other ranks have noticed the death, or longer than their timeout.
     """

@@ -35,7 +35,7 @@ def _make(options: Any, _: Any) -> Group:
 def register() -> None:
     """Registers the name "lsched" with torch.distributed.
 
-    Importing this module does so, and later calls have no effect.
+    Importing this module registers the name. Later calls have no effect.
     """
     if "LSCHED" not in dist.Backend._plugins:
         dist.Backend.register_backend("lsched", _make, extended_api=True, devices=["cpu", "cuda"])
@@ -57,7 +57,8 @@ def world_of(group: dist.ProcessGroup | None = None) -> World:
 def monitored_barrier(group: dist.ProcessGroup | None = None, timeout: timedelta | None = None) -> None:
     """Runs a barrier.
 
-    After `timeout`, raises RuntimeError that names a missing rank. All ranks of the group call it. Blocks.
+    All ranks of the group must call this function, which blocks. After `timeout`, raises a RuntimeError that names a
+    missing rank.
     """
     world_of(group)  # raises ValueError for a group of another backend
     (group or dist.group.WORLD).monitored_barrier(timeout)  # type: ignore[union-attr]

@@ -4,20 +4,24 @@ The n-th commit of each rank (a create, or a refusal) is paired with the n-th co
 one create if its schedule is new, and no create if the schedule exists already. In both cases all ranks do the same. A
 rank that refuses call k sends the number k to all other ranks, and commits a create that fails (the refusal). If the
 library itself has made the create of the call fail, that create is the refusal. Every other rank must make exactly one
-commit that is paired with the refusal:
+commit that is paired with the refusal. This commit depends on the state of the rank:
 
-    state of the other rank                             commit that is paired with the refusal
-    the rank has not begun call k                       the rank keeps the message until it begins call k
-    call k: its create is not agreed upon               that create; the rank does not look for messages
-    call k: its create has failed                       that create: the call is settled
-    call k: the ranks have agreed, the round waits      a new create, once the rank finds the message
-    later calls: without a commit since call k          a new create, too; the later rounds are void
-    later calls: with one commit since call k           the create of that later call, which fails
-    later calls: with more commits, or call k is over   cannot be paired any more: the group is given up
+- The rank has not begun call k. It keeps the message until it begins call k. Then one of the next cases applies.
+- The rank is in call k, and the create of the call is not agreed upon. This create is the commit. The rank does not
+  look for messages.
+- The rank is in call k, and the create of the call has failed. This create is the commit, and the call is settled.
+- The rank is in call k, the ranks have agreed upon the create, and the round waits. The commit is a new create, which
+  the rank makes once it finds the message.
+- The rank is in a later call, and has made no commit since call k. The commit is a new create, too. The later rounds
+  are void.
+- The rank is in a later call, and has made one commit since call k. The commit is the create of the later call, which
+  fails.
+- The rank has made more commits since call k, or call k is over. The refusal cannot be paired any more, and the group
+  is given up.
 
 Before the ranks have agreed upon the create of its call, a rank does not look for messages. While a third rank is late,
-the create is still in progress, and a second commit of this rank would be paired with the next commit of the refusing
-rank. A rank in a round looks every SLICE seconds.
+the create is still in progress. A second commit of this rank would then be paired with the next commit of the refusing
+rank. A rank that waits in a round looks for messages every SLICE seconds.
 
 A settled call has been refused on all ranks. Each rank then drops all schedules, and begins its next call with one more
 commit (_commit_agreement). This commit creates a schedule whose capacity is the number of the refused call. The create
@@ -52,7 +56,7 @@ _Method = TypeVar("_Method", bound=Callable[..., Any])
 
 
 def collective_call(method: _Method) -> _Method:
-    """A decorator for collective methods of a Group: if one raises on one rank, the call fails on all ranks."""
+    """A decorator for collective methods of a Group: if a method raises on one rank, the call fails on all ranks."""
 
     @functools.wraps(method)
     def call(self: Any, *arguments: Any, **options: Any) -> Any:
@@ -114,7 +118,10 @@ class Calls:
         self.begin_part()
 
     def position(self) -> int:
-        """Returns the number of the present call; in a callback of a work of this group, the position of that work."""
+        """Returns the number of the present call.
+
+        In a callback of a work of this group, returns the position of that work.
+        """
         outer = Callbacks.work()
         return outer.position if outer is not None and outer.calls is self else self.number
 
@@ -211,7 +218,7 @@ class Calls:
     def _join(self, refused: int, number: int, later_commits: int) -> None:
         """Makes the commit that is paired with the refusal of a call, and raises the failure.
 
-        Gives the group up if the refused call has ended without an error on this rank. In that case, this rank's later
+        If the refused call has ended without an error on this rank, gives the group up. In that case, this rank's later
         calls can no longer be paired with the calls of the other ranks.
         """
         if later_commits == 0:
@@ -226,7 +233,7 @@ class Calls:
         raise as_torch_error(reason)
 
     def _failure_of_join(self) -> Error:
-        """Commits a create, which fails on all ranks. Returns the failure."""
+        """Commits a create that fails on all ranks. Returns the failure."""
         made = Schedule(self._world, _core.barrier(self._world))
         try:
             made._create_wait(self._limit)
@@ -252,7 +259,7 @@ class Calls:
         self._schedules.drop(number)
 
     def settle_failed_create(self, error: Error, schedule: Any, number: int, commits: int | None = None) -> None:
-        """Settles a call whose create has failed: a create fails on all ranks.
+        """Settles a call whose create has failed. If a create fails on one rank, it fails on all ranks.
 
         A failure that names a round is not the failure of a create, and may not occur on other ranks. `commits` is the
         number of commits of this rank when the round began; None: there are no later commits.
@@ -262,7 +269,7 @@ class Calls:
                 try:
                     self.expect_agreed(self.agreements, 0.0)
                 except Error:
-                    pass  # not agreed yet; or the group was given up, so the next call raises
+                    pass  # the ranks have not agreed yet, or the group was given up, so that the next call raises
                 if number > self._settled:
                     has_later_commits = commits is not None and self._world._commits != commits
                     self._settle(number)

@@ -8,7 +8,7 @@ import torch
 
 from .._world import World
 
-cuda: Any = torch.cuda  # tests replace it by a double
+cuda: Any = torch.cuda  # tests replace this module by a double
 
 
 def attach(world: World, device: torch.device) -> None:
@@ -23,7 +23,7 @@ def current_stream(device: torch.device) -> Any:
 
 
 def event_in(stream: Any) -> Any:
-    """Returns an event that is recorded behind all work in the stream."""
+    """Returns an event that is recorded after all work in the stream."""
     event = cuda.Event()
     event.record(stream)
     return event

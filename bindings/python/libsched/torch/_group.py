@@ -46,10 +46,10 @@ class Group(ProcessGroup):
     """A process group of torch.distributed whose collectives are schedules.
 
     All members open the group. The first group of a process opens a world by torch's store. Later groups are split from
-    that world if possible. Each call of torch.distributed returns a Work, whose wait() raises DistBackendError with the
-    rank at fault. Tensors are dense, and are copied if they are not contiguous. All tensors of a call are on the CPU,
-    or all are on one CUDA device, which the first such call attaches. On a device, rounds run in the order of the
-    current stream, and no call blocks the host (_stream_work.py).
+    that world if possible. Each call of torch.distributed returns a Work. If the call fails, Work.wait() raises
+    DistBackendError with the rank at fault. Tensors are dense, and are copied if they are not contiguous. All tensors
+    of a call are on the CPU, or all are on one CUDA device, which the first such call attaches. On a device, rounds run
+    in the order of the current stream, and no call blocks the host (_stream_work.py).
     """
 
     def __init__(self, options: Any) -> None:
@@ -87,7 +87,7 @@ class Group(ProcessGroup):
 
     group_name = pg_name = property(lambda self: self._name)
     supports_coalescing = supports_splitting = supports_time_estimate = False
-    if torch.__version__ < "2.14":  # for FSDP2. With this attribute, torch 2.14 would attach a flight recorder
+    if torch.__version__ < "2.14":  # FSDP2 needs this attribute. torch 2.14 would attach a flight recorder
         _device_types = [torch.device("cpu"), torch.device("cuda")]
 
     def _get_backend(self, device: torch.device) -> Group:
@@ -425,7 +425,7 @@ class Group(ProcessGroup):
                   tensors: list[torch.Tensor], opts: Any, finish: Callable[[], None] | None) -> Work:
         """Exchanges blocks of `sent` bytes to each rank, and of `received` bytes from each rank.
 
-        Lengths may differ between ranks and rounds; only the schedule is the same on all ranks.
+        The lengths may differ between ranks and rounds. Only the schedule is the same on all ranks.
         """
         if source.is_cuda:
             return self._exchange_even(source, sent[0], target, tensors, opts, finish)
@@ -468,7 +468,7 @@ class Group(ProcessGroup):
 
     @collective_call
     def monitored_barrier(self, timeout: timedelta | None = None, wait_all_ranks: bool = False) -> None:
-        """Runs a barrier with a new schedule. Raises RuntimeError that names a missing rank. Blocks."""
+        """Runs a barrier with a new schedule, and blocks. Raises a RuntimeError that names a missing rank."""
         limit = self._limit if timeout is None else timeout.total_seconds()
         step = self.world.barrier()
         self._calls.round_has_begun()
@@ -562,7 +562,7 @@ class Group(ProcessGroup):
         return self._kind((name, *counts, near.dtype), name + "v", near, counts=counts, dtype=dtype)
 
     def _expect_same_dtype(self, dtype: torch.dtype) -> None:
-        """Checks that all ranks pass the same dtype, for a dtype that the library does not have. Waits for all ranks.
+        """Checks that all ranks pass the same dtype, if the library does not have this dtype. Waits for all ranks.
 
         Must be called before the create of the first schedule of a kind. Without this check, the library could not
         detect a mismatch, because it gets complex numbers as pairs of real numbers.

@@ -35,9 +35,9 @@ def world_and_limit(group: Any, timeout: float | None) -> tuple[World, float]:
 def broadcast_parameters(model: torch.nn.Module, process_group: Any = None, timeout: float | None = None) -> None:
     """Copies the parameters and buffers of rank 0's model to all ranks.
 
-    Collective; blocks. DDP's constructor does the same. Buffers that are not persistent are copied, too, but not the
-    extra state of modules. `process_group` is a group of the backend lsched, or a libsched.World; None: the default
-    group.
+    This function is collective, and blocks. DDP's constructor does the same. Also copies buffers that are not
+    persistent, but not the extra state of modules. `process_group` is a group of the backend lsched, or a
+    libsched.World; None: the default group.
     """
     world, limit = world_and_limit(process_group, timeout)
     for each in itertools.chain(model.parameters(), model.buffers()):

@@ -15,13 +15,14 @@ class OkTopkState(Hook):
         state = libsched.torch.OkTopkState(ddp, density=0.01, warmup_steps=100)
         ddp.register_comm_hook(state, libsched.torch.oktopk_hook)
 
-    The hook selects the elements of the gradient with the largest magnitudes, a fraction of `density`. It replaces
-    these elements by their mean over ranks, with the same bits on all ranks. All other elements become zero. A rank
-    keeps its elements that were not sent, and adds them to the next gradient.
+    The hook selects the elements of the gradient with the largest magnitudes, a fraction of `density`. The hook
+    replaces these elements by their mean over ranks, with the same bits on all ranks. All other elements become zero. A
+    rank keeps its elements that were not sent, and adds them to the next gradient.
         density       fraction of the elements, or a function that returns the fraction for a step number
         warmup_steps  number of steps at the beginning that use the dense mean
         nans          "error": backward() raises an error that names NotFinite; "skip": gradients become NaN on all
-                      ranks instead, so that a GradScaler leaves the step out on all of them; "ignore", "propagate"
+                      ranks instead, so that a GradScaler skips the step on all ranks; "ignore" and "propagate": as in
+                      libsched.Sparse
         capacity, period, boundaries, balance, selection, reuse   options of libsched.Sparse
     """
 
@@ -105,7 +106,7 @@ class OkTopkState(Hook):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Loads a state that state_dict() has returned.
 
-        All ranks call it. If the number of ranks or the density differs, only the residuals are used.
+        All ranks must call this method. If the number of ranks or the density differs, only the residuals are used.
         """
         if (state["ranks"] == self.world.size) and state["rank"] != self.world.rank:
             raise ValueError(f"the state is of rank {state['rank']}, but this is rank {self.world.rank}: load the "

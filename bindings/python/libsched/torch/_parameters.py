@@ -8,7 +8,7 @@ import torch
 
 
 class Parameters:
-    """The parameters of a model that require a gradient, in the given order, which must be the same on all ranks."""
+    """The parameters of a model that require a gradient, in the given order. All ranks must give the same order."""
 
     def __init__(self, named: Iterable[tuple[str, torch.nn.Parameter]]) -> None:
         self.names: list[str] = []

@@ -38,11 +38,11 @@ class PartialOptimizer(Wrapper):
         timeout        maximum duration of any wait in seconds; None: the group's timeout
         seed           seed of the random draws of the policy
         on_round       a function that is called with the libsched.Report of a result, before the inner step with that
-                       result. The learning rate must depend on `to` only, or replicas do not have the same bits
+                       result. The learning rate must depend on `to` only. Otherwise replicas do not have the same bits
 
     Attributes:
         report  the libsched.Report of the last step(), with the number of contributors and the staleness of this rank's
-                gradients. from_ < to: there was a new result
+                gradients. If from_ < to, there was a new result
 
     A parameter that no rank has used in a round has no gradient in the result, so the inner optimizer does not change
     the parameter. A sparse gradient raises ValueError, which names the parameter.
@@ -94,7 +94,7 @@ class PartialOptimizer(Wrapper):
     def rounds(self, batches: Iterable[_Batch], until: int) -> Iterator[_Batch]:
         """Yields batches, pass after pass, until round `until` is over.
 
-        Then makes the weights of all ranks equal. Collective.
+        Then makes the weights of all ranks equal. This method is collective.
 
             for x, y in opt.rounds(loader, until=1000): ...
 
@@ -123,9 +123,9 @@ class PartialOptimizer(Wrapper):
 
         Returns the value of `closure`. If gradients have overflowed under a GradScaler, this rank takes part without a
         contribution. Afterwards the gradients of the parameters are the result, in memory that later steps overwrite.
-        Blocks until the round is over. Raises Timeout and PeerLost. In both cases the contribution has been made, so
-        call shrink() (after PeerLost) or step() again. Raises ValueError, and contributes nothing, if a parameter
-        requires a gradient that did not require one when the optimizer was created.
+        Blocks until the round is over. Raises Timeout and PeerLost. In both cases the contribution has been made. After
+        PeerLost call shrink(), and after Timeout call step() again. Raises ValueError and contributes nothing if a
+        parameter requires a gradient now, but did not when the optimizer was created.
         """
         self._expect_known_parameters()
         answer = None if closure is None else closure()
@@ -146,7 +146,7 @@ class PartialOptimizer(Wrapper):
     def _collect(self, has_more: bool = False) -> None:
         """Makes inner steps with all results that were not collected yet.
 
-        If `has_more` is true, an inner step was already made, and another step is made only with a new result.
+        If `has_more` is true, the caller has already made an inner step, and only a new result leads to another step.
         """
         while True:
             report = self.sums.collect(self._ticket, self._result.flat, self._limit)
@@ -184,16 +184,19 @@ class PartialOptimizer(Wrapper):
     # --- all ranks together --------------------------------------------------------------------------------------
 
     def flush(self) -> None:
-        """Runs a round with all pending offers of all ranks, and makes a step with its result. Collective."""
+        """Runs a round with all pending offers of all ranks, and makes a step with its result.
+
+        This method is collective.
+        """
         report = self.sums.flush(self._result.flat, self._limit)
         self._step_by(report)
         if self._lag == "history" and self._ticket is not None:
             self._collect(has_more=True)
 
     def average_parameters(self, buffers: Iterable[torch.Tensor] = ()) -> None:
-        """Replaces the weights by their mean, with the same bits on all ranks, and drops pending offers. Collective.
+        """Replaces the weights by their mean, with the same bits on all ranks, and drops pending offers.
 
-        `buffers` are buffers of the model. Buffers of a floating dtype are averaged, too.
+        This method is collective. `buffers` are buffers of the model. Also averages buffers of a floating dtype.
         """
         self._mine.take_weights()
         if self._has_left:
@@ -223,8 +226,8 @@ class PartialOptimizer(Wrapper):
     def shrink(self) -> World:
         """Continues after a PeerLost in a world of the ranks that are left, and returns the world.
 
-        All of these ranks call it. Replicas may have collected different rounds, so call average_parameters() next.
-        docs/reference/shrink.md has the details.
+        All of these ranks must call this method. Replicas may have collected different rounds, so call
+        average_parameters() next. docs/reference/shrink.md has the details.
         """
         survivors = self.world.shrink(self._limit)
         survivors.nonblocking = self.world.nonblocking
@@ -284,7 +287,7 @@ class PartialState(Hook):
     of the last round.
 
     Warning: do not use the hook if the same rank is always slow. That rank applies the sum of several rounds in one
-    step, its replica differs from the others, and the model loses accuracy (docs/figures.md has measurements).
+    step, so that its replica differs from the others. The model then loses accuracy (docs/figures.md has measurements).
     With PartialOptimizer and lag="history", replicas do not differ.
     """
 

@@ -22,9 +22,9 @@ MOST_KINDS = 256
 
 
 class Place:
-    """A schedule, and the Work of its last round until the end. The round must end before the next round starts.
+    """A schedule, and the Work of its last round. The round must end before the next round starts.
 
-    Another thread may end the work, and then sets `work` to None.
+    The place keeps the Work until the round has ended. The thread that detects the end sets `work` to None.
     """
 
     __slots__ = ("schedule", "work", "keeps")
@@ -57,7 +57,7 @@ class Place:
 
 
 class StreamPlace(Place):
-    """A schedule over memory of a device, and the Work objects of its rounds. UnderWay keeps them until their end."""
+    """A schedule over memory of a device, and the Work objects of its rounds. UnderWay keeps rounds until they end."""
 
     __slots__ = ("bound", "_works")
 
@@ -90,7 +90,7 @@ class StreamPlace(Place):
         return ticket
 
     def cancel_from(self, number: int) -> None:
-        """Does nothing: rounds in a stream need not be cancelled, because closing the group waits for them."""
+        """Does nothing, because rounds in a stream need not be cancelled: closing the group waits for them."""
 
     def settle(self) -> None:
         while self._works:

@@ -21,7 +21,7 @@ from ._work import Outcome, as_torch_error, seconds
 
 @is_not_compiled
 class StreamWork(Outcome):
-    """A round in a stream, and the function `finish`, which copies the round's result in a stream after the round.
+    """A round in a stream, and the function `finish`. After the round, `finish` copies the result in a stream.
 
     wait() makes the current stream wait. The host waits only if a timeout is given. synchronize() and is_completed()
     describe the state that the host sees. If the round fails, the stream continues. The next call that checks the
@@ -158,7 +158,7 @@ class StreamWork(Outcome):
 
 
 def _explained(ticket: Any, error: Error) -> Error:
-    """Returns the error of wait(), which names the rank at fault. `error`, from test(), does not name the rank."""
+    """Returns the error of wait(), which names the rank at fault. `error`, which test() has raised, does not."""
     try:
         ticket.wait(0.0)
     except Error as explained:
@@ -276,7 +276,7 @@ class UnderWay:
 
 
 class _Watcher:
-    """Once a second, checks all groups' rounds in streams. The thread that does so starts with the first round."""
+    """Checks all groups' rounds in streams once a second, in a thread that starts with the first round."""
 
     def __init__(self) -> None:
         self._all: weakref.WeakSet[UnderWay] = weakref.WeakSet()

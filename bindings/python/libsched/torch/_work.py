@@ -43,7 +43,7 @@ def seconds(limit: timedelta | None, otherwise: float) -> float:
 def as_torch_error(error: Error) -> DistBackendError:
     """Returns the error in the class that users of torch catch: a RuntimeError that names the rank.
 
-    Its __cause__ is the libsched.Error.
+    The __cause__ of the result is the libsched.Error.
     """
     after = " (the operation's timeout has passed)" if isinstance(error, Timeout) else ""
     told = DistBackendError(str(error) + after)
@@ -79,7 +79,7 @@ class Outcome(TorchWork):
     def _value(self) -> list[torch.Tensor]:
         """Returns the value of the future, or raises the error of the work.
 
-        A callback must raise the error, because C++ treats an exception that Python sets in a future as a value.
+        A callback must raise the error. If Python sets an exception in a future, C++ treats the exception as a value.
         """
         error = self.exception()
         if error is not None:
@@ -136,7 +136,7 @@ class Work(Outcome):
     def wait(self, timeout: timedelta | None = None) -> bool:
         """Blocks until the operation has ended.
 
-        Other threads run meanwhile. Raises DistBackendError, which names the rank.
+        Other threads run meanwhile. If the operation fails, raises DistBackendError, which names the rank.
         """
         try:
             self._settle(seconds(timeout, self.limit))

@@ -77,14 +77,14 @@ def _store_of(options: Any, members: tuple[int, ...]) -> dist.Store:
 class _StoreExchange:
     """Exchanges bytes between all ranks by torch's store. Rank 0 gathers the bytes, and sends all of them to all ranks.
 
-    Each exchange has a number of its own, because the store may contain keys of earlier exchanges and of dead
-    processes: torchrun passes one store to all attempts. A rank may also be started again while the other ranks wait.
-    So the ranks agree upon the number first:
+    Each exchange has a separate number, because the store may contain keys of earlier exchanges and of dead processes:
+    torchrun passes one store to all attempts. A rank may also be started again while the other ranks wait. So the ranks
+    first agree on the number:
 
-    1. Rank 0 ends the last number as incomplete, unless this number is complete, and begins the next number.
-    2. Each other rank waits for a number that rank 0 has begun and not ended, and writes that the rank is present.
-    3. Once all ranks are present, rank 0 ends the number as complete, and all ranks use this number.
-    4. A rank whose number ends as incomplete tries the next number.
+    1. Rank 0 marks the last number as incomplete, unless this number is complete, and begins the next number.
+    2. Each other rank waits for a number that rank 0 has begun but not marked, and writes that the rank is present.
+    3. Once all ranks are present, rank 0 marks the number as complete, and all ranks use this number.
+    4. If rank 0 marks the number of a rank as incomplete, this rank tries the next number.
 
     The number of round trips to the store does not grow with the number of ranks, up to 1024 ranks. But rank 0 makes
     one round trip for each rank if the store cannot read several keys at once, as a FileStore cannot.
@@ -127,7 +127,7 @@ class _StoreExchange:
         return number
 
     def _join(self) -> int:
-        """Returns the number once rank 0 has ended it as complete."""
+        """Returns the number once rank 0 has marked it as complete."""
         for number in itertools.count(max(1, self._store.add(_COUNT, 0))):
             self._wait([f"lsched/{number}/begun"])
             ended = f"lsched/{number}/ended"

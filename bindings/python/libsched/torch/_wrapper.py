@@ -11,7 +11,7 @@ from ._parameters import Parameters
 
 
 class Wrapper(torch.optim.Optimizer):
-    """An optimizer that wraps another optimizer, the inner optimizer, and has the same state and groups of parameters.
+    """An optimizer that wraps another optimizer (the inner optimizer), and has the same state and groups of parameters.
 
     GradScaler calls the wrapper's step() even if gradients have overflowed, because all ranks must take part. The scale
     of GradScaler may differ between ranks, because gradients are divided by the scale before they are combined.

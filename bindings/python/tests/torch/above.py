@@ -1,4 +1,4 @@
-"""Import this module first: afterwards modules of the directory above can be imported, for example waiting."""
+"""Import this module before modules of the directory above, for example `waiting`."""
 
 import os
 import sys

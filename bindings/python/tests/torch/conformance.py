@@ -4,9 +4,10 @@
     python conformance.py --backend lsched --import libsched.torch --against gloo --gates mpi
     python conformance.py --backend lsched --import libsched.torch --only send_recv
 
-The suite (torch/testing/_internal/distributed/distributed_test.py) is used as installed. A test passes if it passes on
-all ranks and is skipped if all ranks skip it. Exit status: 0 if every outcome is a pass, a skip, or listed in the file
-of expectations; 1 if not; 2 if the ranks do not start. If a test passes that is expected to fail, the status is 1, too.
+The suite (torch/testing/_internal/distributed/distributed_test.py) is used as installed. A test passes if all ranks
+pass it, and is skipped if all ranks skip it. The exit status is 0 if every outcome is a pass, a skip, or listed in the
+file of expectations. The status is 1 for any other outcome, and if a test passes that is expected to fail. The status
+is 2 if the ranks do not start.
 """
 
 import argparse
@@ -45,7 +46,7 @@ class Rank:
         environment.update(MASTER_ADDR="127.0.0.1", OMP_NUM_THREADS="1", INIT_METHOD="file://" + directory)
         environment.update(BACKEND=options.backend, TEMP_DIR=directory)
         environment.setdefault("GLOO_SOCKET_IFNAME", "lo")
-        # With the default, the last line of a traceback would not have the reason.
+        # With the default of this variable, the last line of a traceback would not have the reason.
         environment.setdefault("PYTORCH_PRINT_REPRO_ON_FAILURE", "0")
         command = [sys.executable, os.path.join(HERE, "conformance_worker.py"), str(theirs.fileno())]
         with open(self.log, "a") as log:

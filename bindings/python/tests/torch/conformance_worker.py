@@ -1,8 +1,8 @@
-"""One rank of the conformance driver. conformance.py starts it and sends it one test after the other.
+"""One rank of the conformance driver. conformance.py starts this program, and sends one test after the other.
 
-The suite is torch/testing/_internal/distributed/distributed_test.py as installed. There are three differences to
-torch's own driver. The suite itself is not changed. The process stays for all tests. Its barriers use the store instead
-of files, because torch's barriers give up after 10 s. Every test has a store prefix and a directory of its own.
+The suite is torch/testing/_internal/distributed/distributed_test.py as installed. The suite itself is not changed. But
+there are three differences to torch's own driver. The process stays for all tests. The barriers use the store instead
+of files, because torch's barriers give up after 10 s. Every test has a separate store prefix and a separate directory.
 """
 
 import contextlib
@@ -29,10 +29,10 @@ FEATURES = ("ddp", "subgroup", "plugin", "gpu", "cuda")
 def load_suite(backends, gates, modules):
     """Imports the suite.
 
-    Returns the suite, and {name: {test: reason}}. The reason is that for which a decorator skips the test if BACKEND is
-    `name`, or None. The decorators read BACKEND while the suite is imported, so the suite is imported once for each
-    name in `gates`. The random generators are seeded before each import, because the suite draws random objects that
-    must be equal on all ranks.
+    Returns the suite, and {name: {test: reason}}. A reason is the text with which a decorator skips the test if BACKEND
+    is `name`. A test that is not skipped has no reason (None). The decorators read BACKEND while the suite is imported,
+    so the suite is imported once for each name in `gates`. The random generators are seeded before each import, because
+    the suite draws random objects that must be equal on all ranks.
     """
     import torch
     from torch.testing._internal import common_distributed

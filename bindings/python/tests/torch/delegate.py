@@ -1,4 +1,4 @@
-"""A ProcessGroup in pure Python that passes every call to Gloo. sabotage.py adds faults to it."""
+"""A ProcessGroup in pure Python that passes every call to Gloo. sabotage.py adds faults to this group."""
 
 from datetime import timedelta
 

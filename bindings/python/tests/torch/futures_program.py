@@ -101,8 +101,7 @@ def check_the_hooks_of_torch(ranks):
 
 
 def check_the_hooks_of_torch_that_fail(ranks):
-    """The built-in hook only works with Gloo, because it needs a C++ list, which a future made in Python does not
-    contain.
+    """The built-in hook works only with Gloo. It needs a C++ list, which a future made in Python does not contain.
 
     In the other hook, torch 2.13 itself passes a matrix in place of a batch of matrices, under any backend.
     """

@@ -87,8 +87,8 @@ def summed(tensor):
 
 SUM, BAND, AVG, MAX = dist.ReduceOp.SUM, dist.ReduceOp.BAND, dist.ReduceOp.AVG, dist.ReduceOp.MAX
 
-# For each method of the group: a valid call, and calls that are refused. `at` is the rank whose arguments are refused.
-# `at` is also the root, because only the root examines lists.
+# The values are a valid call, and calls that are refused. The keys are methods of the group. `at` is the rank whose
+# arguments are refused. `at` is also the root, because only the root examines lists.
 CALLS = {
     "allreduce": (lambda at: dist.all_reduce(ones(4)), [
         lambda at: dist.all_reduce(ones(4), BAND), lambda at: dist.all_reduce(torch.ones(4, dtype=torch.int16)),
@@ -238,8 +238,7 @@ def expect_right_sums(number):
 
 
 class SlowRefusal:
-    """Delays this rank after it has sent the messages of a refusal and before it commits, as if the rank lost its
-    core."""
+    """Delays this rank between the messages and the commit of a refusal, as if the rank lost its core."""
 
     def __enter__(self):
         self.tell_all = Calls._tell_all

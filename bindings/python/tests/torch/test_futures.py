@@ -217,7 +217,7 @@ def test_refusals_are_errors_of_torch():
 
 
 def test_a_daemon_thread_when_the_interpreter_ends():
-    """An interpreter that ends a daemon thread inside torch's own code aborts the process. This thread is never in
+    """If the interpreter ends a daemon thread inside torch's own code, the process aborts. This thread is never in
     torch's code."""
     for _ in range(3):
         said = run(1, """
