@@ -37,7 +37,7 @@ struct fig9_options : output_options {
 };
 int run_fig9(lsched_world* runtime, const fig9_options& options);
 
-/// Latency and contributors of partial allreduces with late ranks, for each policy. Also the times that the simulator
+/// Latency and contributors of partial allreduces with late ranks, for each policy, and the times that the simulator
 /// predicts.
 struct partial_options : output_options {
   std::vector<std::string> policies;  ///< activations as in lsched_partial_desc; empty: from solo to full
@@ -51,8 +51,8 @@ struct partial_options : output_options {
 std::span<const std::string_view> partial_skews();
 int run_partial(lsched_world* runtime, const partial_options& options);
 
-/// Costs of partial rounds without late ranks: latency of rounds, latency of lsched_offer alone, and processor time.
-/// Also the processor time of ranks that wait for a late rank.
+/// Costs of partial rounds. Without late ranks: latency of rounds, latency of lsched_offer alone, and processor time.
+/// With a late rank: processor time of the waiting ranks.
 struct cost_options : output_options {
   std::vector<std::uint64_t> sizes{8, 1024, 8192, 32768, 65536, 262144, 1048576, 4194304, 16777216};  ///< in bytes
   double cell_seconds = 0.2;  ///< time for each kind of round
@@ -81,7 +81,7 @@ struct coll_options : output_options {
 };
 int run_coll(lsched_world* runtime, const coll_options& options);
 
-/// Latency of adaptive sums, of libsched's sums and of MPI's sums. Also the expected extra cost of an adaptive sum.
+/// Latency of adaptive sums, of libsched's sums and of MPI's sums, and the expected extra cost of an adaptive sum.
 struct adasum_options : output_options {
   std::vector<std::uint64_t> sizes{65536, 1048576, 16777216, 67108864};  ///< bytes, multiples of 4
   std::vector<std::uint32_t> tensors{1, 64};                             ///< number of tensors, of nearly equal lengths
@@ -90,7 +90,7 @@ struct adasum_options : output_options {
 };
 int run_adasum(lsched_world* runtime, const adasum_options& options);
 
-/// Sparse allreduces: the words that ranks send and receive, and the times if the ranks are processes.
+/// Sparse allreduces: the words that ranks send and receive. If the ranks are processes, also the times.
 struct sparse_options : output_options {
   std::int32_t ranks = 8;  ///< number of ranks if words are counted in one process
   std::uint64_t n = 1 << 20;
@@ -139,14 +139,16 @@ struct overlap_options : output_options {
   double cell_seconds = 1;
   std::string note;  ///< a sentence about this world for the table
 };
-/// A configuration to measure. open() is collective. It closes the runtime of the previous pass, which has no schedules
-/// left, and returns a new runtime.
+/// A configuration to measure. open() is collective. open() closes the runtime of the previous pass, and returns a new
+/// runtime. The previous runtime must have no schedules.
 struct overlap_pass {
   std::string progress;  ///< "thread", "caller" or "apart": a label for the results
   std::function<lsched_world*()> open;
-  std::optional<unsigned> core{};  ///< core to which this rank's application thread is bound, from this pass on
+  std::optional<unsigned> core{};  ///< core to which this rank's application thread is bound in this pass and later
+                                   ///< passes
 };
-/// Returns the devices: "core" computes on the core. "sleep" stands for a device that leaves the core free.
+/// Returns the names of the devices. "core" computes on the core. "sleep" stands for a device that leaves the core
+/// free.
 std::span<const char* const> overlap_devices();
 int run_overlap(const overlap_options& options, std::span<const overlap_pass> passes);
 

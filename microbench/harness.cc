@@ -37,7 +37,7 @@ void expect_ok(lsched_status answer, const char* call, const lsched_diagnostic& 
   throw failed(std::string(call) + ": " + lsched_status_name(answer) + ": " + detail);
 }
 
-// Uses a short timeout, because an early exit must not wait for other ranks that have failed.
+// The timeout is short, because an early exit must not wait for other ranks that have failed.
 void schedule_closer::operator()(lsched_schedule* schedule) const {
   (void)lsched_schedule_destroy(schedule, 1'000'000'000, nullptr);
 }

@@ -130,7 +130,7 @@ class team {
   schedule_handle agree_;
 };
 
-/// Runs a job on rank 0. If the job throws `failed`, every rank throws `agreed`. Collective.
+/// Runs a job on rank 0. If the job throws `failed`, every rank throws `agreed`. This function is collective.
 void on_root(team& ranks, const std::function<void()>& job);
 
 struct summary {
@@ -140,7 +140,7 @@ struct summary {
 /// Returns a summary of the samples, with percentiles by the nearest-rank method. Without samples all numbers are zero.
 summary summarise(std::vector<double> samples);
 double mean_of(const std::vector<double>& values);
-/// Returns the number of positions at which `values` is not equal on all ranks. Collective.
+/// Returns the number of positions at which `values` differs between ranks. This function is collective.
 std::uint64_t count_disagreements(team& ranks, const std::vector<double>& values);
 
 /// Prevents the compiler from moving work across a clock read, and from dropping a result that is not used.
@@ -149,7 +149,8 @@ inline void keep(const void* result) { asm volatile("" : : "r"(result) : "memory
 /// Computes in registers, as a substitute for an application. The compiler cannot predict the result. The duration is
 /// constant unless other threads use the core.
 void compute(std::uint64_t steps);
-/// Returns the number of steps of compute() that take `us` on the slowest rank while all ranks compute. Collective.
+/// Returns the number of steps of compute() that take `us` on the slowest rank while all ranks compute. This function
+/// is collective.
 std::uint64_t steps_for(team& ranks, double us);
 
 /// Separate cores for the application thread and the progress thread of a rank. The application thread gets a core in
@@ -176,7 +177,7 @@ struct engine_time {
 std::optional<engine_time> read_engine_time();
 
 /// Returns the median one-way latency in ns of a flag between two threads of this process, on the first two of `cores`.
-/// The number shows whether the machine or the library is slow. More than 1 µs means a single core, or a busy machine.
+/// The latency shows whether the machine or the library is slow. More than 1 µs means a single core, or a busy machine.
 /// The probe takes about 20 ms.
 double spin_probe_ns(const std::vector<unsigned>& cores);
 

@@ -3,12 +3,12 @@
 # namespace, all namespaces share one bridge, and both ends of every cable have a token bucket. Needs root, iproute2 and
 # MPICH (whose UCX then uses TCP). Removes everything at the end.
 #
-# Over TCP by UCX, MPI_Finalize of MPICH 4.0.2 may hang: one rank waits for connections to close, but the other ranks
-# have closed theirs and no longer react. This happened in 6 of 12 launches of a plain MPI program. All results have
-# been written by then, so interrupt the script, or set LIMIT to a number of seconds, after which it ends with exit
-# status 124.
+# With TCP through UCX, MPI_Finalize of MPICH 4.0.2 may hang. One rank waits for its connections to close, but the other
+# ranks have already closed their connections, and no longer react. This happened in 6 of 12 launches of a plain MPI
+# program. At this time all results have been written. So interrupt the script, or set LIMIT to a number of seconds. The
+# script then ends after LIMIT seconds with exit status 124.
 #
-# libsched treats each rank as a host of its own (LSCHED_RANKS_PER_NODE). The rate "none" sets no limit.
+# libsched treats each rank as a separate host (LSCHED_RANKS_PER_NODE). The rate "none" sets no limit.
 #
 #   limited_link.sh RANKS RATE PROGRAM [ARGUMENTS…]
 #   limited_link.sh 4 100mbit build/bin/lsched bench coll --transport net

@@ -67,15 +67,15 @@ table table_of(std::span<const result> rows, std::span<const column> columns);
 class reporter {
  public:
   /// Opens the files that the options name, validates that the plot can be written, and calls introduce(). If the JSON
-  /// path is "-", JSON lines go to standard output, and all other text goes to standard error. Collective. If a file
-  /// cannot be written, every rank throws `agreed`.
+  /// path is "-", JSON lines go to standard output, and all other text goes to standard error. This constructor is
+  /// collective. If a file cannot be written, every rank throws `agreed`.
   reporter(std::string_view name, const output_options& options, team& ranks);
   /// Opens the files for a benchmark of one process. Throws `failed`.
   reporter(std::string_view name, const output_options& options);
 
   /// Prints the first lines of a report: transport, ranks, cores, and the result of spin_probe_ns(). Other ranks sleep
   /// during the probe. These facts become keys of all results. With the option `pin`, binds the application thread of
-  /// rank r to the r-th core of its machine, round robin. Collective.
+  /// rank r to the r-th core of its machine, round robin. This function is collective.
   void introduce(team& ranks);
 
   /// Writes a JSON line. Keeps the result for the next table, with the additional keys `for_table`. All ranks pass the

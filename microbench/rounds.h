@@ -44,11 +44,11 @@ struct turn_limits {
   double spinners_ms = std::numeric_limits<double>::infinity();  ///< remaining time of all cells that spin
 };
 
-/// Measures all cells. When `spinners_ms` is used up, omits all cells that spin. Collective.
+/// Measures all cells. When `spinners_ms` is used up, omits all cells that spin. This function is collective.
 void take_turns(std::vector<cell>& cells, team& ranks, turn_limits& limits, const std::string& label, reporter& out);
 
 /// Returns a result with the keys of the cell, the times of its rounds, and the number of wrong elements over all
-/// ranks. Collective.
+/// ranks. This function is collective.
 result result_of(const cell& c, team& ranks);
 
 }  // namespace lsched::bench

@@ -1,14 +1,14 @@
 // Measures the adaptive sum, libsched's sum and MPI's sum of the same size, in one run on the same buffers.
 //
-//     adasum     the vector as one tensor, or as several tensors
-//     sum        libsched's allreduce with the algorithm that "auto" selects
-//     mpi        MPI_Allreduce with sums
+//  - adasum: an adaptive sum of the vector, as one tensor or as several tensors.
+//  - sum: libsched's allreduce with the algorithm that "auto" selects.
+//  - mpi: MPI_Allreduce with sums.
 //
-// In addition to a sum, an adaptive sum computes dot products and norms, and exchanges them. So the run also measures
-// these two operations on all ranks at once:
+// In addition to a sum, an adaptive sum computes dot products and norms, and exchanges them between ranks. So the run
+// also measures two operations, on all ranks at once:
 //
-//     dot        one pass of dot_norms over (P-1)/P of two vectors, as in an adaptive sum of P ranks
-//     exchange   an allreduce of three doubles
+//  - dot: one pass of dot_norms over (P-1)/P of two vectors, as in an adaptive sum of P ranks.
+//  - exchange: an allreduce of three doubles.
 //
 // The variants take turns in blocks, so that a slow phase of the machine affects all variants. The results of each
 // variant are checked. Sums are exact, and the adaptive sum of each tensor is known (adasum_answer.h). In place, the
@@ -73,7 +73,7 @@ class contest {
     for (cell& c : cells_) c.keys["bytes"] = bytes;
   }
 
-  /// Returns a result for each kind of sum. Results of adaptive sums include comparisons. Collective.
+  /// Returns a result for each kind of sum. Results of adaptive sums include comparisons. This function is collective.
   std::vector<result> measure(reporter& out) {
     turn_limits limits{.iterations = 100'000, .cell_ms = options_.cell_seconds * 1e3};
     take_turns(cells_, ranks_, limits, size_text(count_ * sizeof(float)), out);
@@ -91,12 +91,13 @@ class contest {
   }
 
  private:
-  /// Adds comparisons to a row, where `time` is the median of the row, and `sum` is the median of libsched's sum on the
-  /// same buffers:
+  /// Adds comparisons to a row. In the formulas, `time` is the median of the row, and `sum` is the median of libsched's
+  /// sum on the same buffers:
   ///
-  ///     of_mpi       time / median of MPI's fastest sum with the same in_place; not in rows of MPI or without MPI
-  ///     of_sum       time / sum; only in rows of adaptive sums
-  ///     beyond_sum   (time - sum) / (dot + exchange); only in rows of adaptive sums
+  ///  - of_mpi: time / median of MPI's fastest sum with the same in_place. Rows of MPI, and runs without MPI, lack this
+  ///    key.
+  ///  - of_sum: time / sum. Only rows of adaptive sums have this key.
+  ///  - beyond_sum: (time - sum) / (dot + exchange). Only rows of adaptive sums have this key.
   static void compare(result& row, const std::vector<result>& all, double dot, double exchange) {
     double sum = 0, mpi = 0;
     for (const result& other : all) {
@@ -134,7 +135,7 @@ class contest {
     return cells_.emplace_back(cell{.keys = std::move(keys), .run = std::move(job)});
   }
 
-  /// Makes the cell fill its buffers before each block, and count wrong results by calls of `errors`.
+  /// Makes the cell fill its buffers before each block. The cell calls `errors` to count wrong results.
   void bind(cell& made, const memory& buffers, std::function<double()> errors) {
     made.in_place = buffers.is_in_place();
     made.keys.update({{"in_place", made.in_place}, {"buffers", buffers.kind}});
@@ -146,7 +147,7 @@ class contest {
     made.count_wrong = [check = std::move(errors)](std::uint64_t) { return check(); };
   }
 
-  /// Makes the cell fill its buffers and check sums. In place, rounds after the first sum zeros.
+  /// Makes the cell fill its buffers and check sums. In place, all rounds after the first round add zeros.
   void bind_sum(cell& made, const memory& buffers) {
     bind(made, buffers, [this, buffers] { return count_wrong(buffers.output, {0, count_}, sum_of(ranks_.size()), 0); });
     if (made.in_place) made.calm = [this, buffers] { std::fill_n(buffers.input, count_, 0.0f); };

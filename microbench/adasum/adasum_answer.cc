@@ -90,7 +90,7 @@ cycle adaptive_sum_of(std::string_view mode, const node_ranks& nodes, const lsch
 }
 
 double tolerance_of(int ranks) {
-  constexpr double k_longest = 12, k_epsilon = 0x1p-23;  // longest element; epsilon of f32
+  constexpr double k_longest = 12, k_epsilon = 0x1p-23;  // largest element; epsilon of f32
   return 4 * ranks * k_longest * k_epsilon;
 }
 

@@ -1,5 +1,6 @@
-// The contributions of ranks to `lsched bench adasum`, and the expected results. Results are computed in double, vector
-// by vector along the tree that the algorithm declares (docs/reference/adasum.md), without arithmetic of the library.
+// The contributions of ranks to `lsched bench adasum`, and the expected results. The results are computed in double,
+// without the library's arithmetic. Vectors are combined in the order of the tree that the algorithm declares
+// (docs/reference/adasum.md).
 //
 // Contributions are small integers that repeat after k_cycle elements. In a third of the elements, the vectors of all
 // ranks are parallel but have different lengths. In all other elements each rank also adds a value that no other rank

@@ -24,14 +24,14 @@ std::vector<cell> mpi_cells(const team& ranks, const exercise& task, float* inpu
 /// collectives collectively.
 class cell_set {
  public:
-  /// Collective. Algorithms that do not support the exercise are omitted. Throws `agreed` if no algorithm supports the
-  /// exercise.
+  /// This constructor is collective. Omits algorithms that do not support the exercise. Throws `agreed` if no algorithm
+  /// supports the exercise.
   cell_set(team& ranks, const coll_options& options, const collective& kind, std::uint64_t bytes, bool with_mpi);
   cell_set(const cell_set&) = delete;
   cell_set& operator=(const cell_set&) = delete;
 
   std::vector<cell>& cells() { return cells_; }
-  /// Returns the algorithm that "auto" selects for the plain request. Collective.
+  /// Returns the algorithm that "auto" selects for the plain request. This function is collective.
   std::string taken_by_auto(team& ranks);
   /// Closes the schedules of libsched and reports errors. Must be called once before the destructor, which reports no
   /// errors.
@@ -68,8 +68,8 @@ result comparison_of(std::span<const result> rows, const std::string& algorithm)
 table overlap_table(std::span<const std::string> launches);
 
 /// Measures all sizes of one collective. Writes JSON, and returns a result for each cell. If the options name an
-/// algorithm to compare, prints the comparison. `mpi` is the name of the MPI implementation, empty if MPI is not
-/// measured. Collective.
+/// algorithm to compare, prints the comparison. `mpi` is the name of the MPI implementation. An empty name means that
+/// MPI is not measured. This function is collective.
 std::vector<result> sweep(const collective& kind, team& ranks, const coll_options& options, const std::string& mpi,
                           reporter& out);
 

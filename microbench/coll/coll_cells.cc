@@ -6,7 +6,8 @@
 namespace lsched::bench {
 namespace {
 
-/// A rank of a bcast has only one buffer.
+/// Returns true if rounds with these buffers are measured. A bcast is never measured in place, because each rank has
+/// only one buffer.
 bool wants_in_place(const coll_options& options, const collective& kind, bool in_place) {
   return !in_place || (options.has_in_place && kind.moves_data && &kind != &k_bcast);
 }
@@ -60,7 +61,7 @@ cell cell_of(const exercise& task, float* input, float* output, bool in_place) {
   };
   if (output != nullptr)
     made.count_wrong = [=, &task](std::uint64_t salt) { return static_cast<double>(task.count_wrong(output, salt)); };
-  // In place, a sum becomes the input of the next round. Sums would grow without bound unless all inputs are zero.
+  // In place, a sum becomes the input of the next round. Sums would grow without bound, so all inputs are set to zero.
   if (in_place)
     made.calm = [=, &task] {
       if (input != nullptr) std::fill_n(input, task.inputs(), 0.0f);

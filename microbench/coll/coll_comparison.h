@@ -25,14 +25,15 @@ class coll_comparison {
   /// of bench coll.
   void add_launch(std::string_view path, const std::string& lines);
 
-  /// Returns the cells. They are sorted by collective (in the order of reports), ranks, pinned or not, transport, and
-  /// bytes. A cell has the keys mpi (name of the best MPI implementation), mpi_how (its form) and mpi_us. For each kind
-  /// of buffer, malloc and shared, the cell has the fastest correct row of libsched: malloc_how, malloc_us,
-  /// malloc_ratio, and shared_how, shared_us, shared_ratio. The numbers of a kind are from the launch with the median
-  /// ratio. If a kind has no correct row, its keys are missing. A cell also has the number of launches with the best
-  /// MPI implementation (launches) and with all others (other_launches). least_spin_ns and most_spin_ns are the range
-  /// of spin_ns over the launches with the best implementation. Cells without MPI or without libsched are omitted.
-  /// `*incomplete` receives the number of omitted cells.
+  /// Returns the cells, sorted by collective (in the order of reports), number of ranks, pinning, transport, and bytes.
+  /// In a cell, `mpi` is the name of the best MPI implementation, `mpi_how` is its form, and `mpi_us` is its time.
+  /// There are two kinds of buffers, malloc and shared. The fastest correct row of libsched with malloc has the keys
+  /// `malloc_how`, `malloc_us` and `malloc_ratio`. The keys for shared buffers are `shared_how`, `shared_us` and
+  /// `shared_ratio`. The numbers of a kind are from the launch with the median ratio. If a kind has no correct row, its
+  /// keys are missing. `launches` is the number of launches with the best MPI implementation, and `other_launches` is
+  /// the number of all other launches. `least_spin_ns` and `most_spin_ns` are the range of spin_ns over the launches
+  /// with the best implementation. Cells without MPI or without libsched are omitted. `*incomplete` receives the number
+  /// of omitted cells.
   std::vector<result> cells(std::size_t* incomplete = nullptr) const;
 
  private:
@@ -51,12 +52,13 @@ class coll_comparison {
     double spin_ns = 0;
   };
   static void put(result& to, const std::string& memory, const best& ours, const best& mpi);
-  /// The key of a cell: position of the collective in reports, name of the collective, number of ranks, pinned or not,
-  /// through MPI or not, bytes.
+  /// The key of a cell: position of the collective in reports, name of the collective, number of ranks, true if pinned,
+  /// true if through MPI, bytes.
   using place = std::tuple<std::size_t, std::string, int, bool, bool, std::uint64_t>;
   void add(const result& line, std::set<std::string>& seen);
 
-  std::map<place, std::map<std::pair<std::string, std::size_t>, sighting>> sightings_;  ///< by MPI and launch
+  std::map<place, std::map<std::pair<std::string, std::size_t>, sighting>> sightings_;  ///< by cell, then MPI and
+                                                                                        ///< launch
   std::size_t launches_ = 0;
 };
 

@@ -92,8 +92,8 @@ struct calls {
   std::function<int(const arguments&, MPI_Info, MPI_Request*)> init;  ///< empty: no persistent form
 };
 
-/// Returns the three functions of a collective. `spread` calls one of the three MPI functions. It passes the common
-/// arguments first, and then the arguments that only this function has.
+/// Returns the three functions of a collective. `spread` calls one of the three MPI functions. `spread` passes the
+/// common arguments first, and then the arguments that only this function has.
 template <class Spread, class Blocking, class Nonblocking, class Init>
 calls forms(const char* name, Spread spread, Blocking blocking, Nonblocking nonblocking, Init init) {
   calls made{name, [=](const arguments& a) { return spread(blocking, a); },

@@ -27,7 +27,7 @@ const char* name_of(mpi_form form);
 inline bool yields(mpi_form form) { return form == mpi_form::yielding || form == mpi_form::persistent_yield; }
 
 /// Returns true if this MPI implementation supports the form. MPI 4 introduced persistent collectives. Open MPI 4.1 has
-/// persistent collectives as an extension. The persistent scatter of MPICH 4.0 crashes, so false is returned for it.
+/// persistent collectives as an extension. Returns false for the persistent scatter of MPICH 4.0, because it crashes.
 /// Returns false for a collective that MPI does not have.
 bool has_form(mpi_form form, const collective& kind);
 

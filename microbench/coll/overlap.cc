@@ -1,12 +1,14 @@
 // Measures how much of a collective's time overlaps with computation, as the OSU benchmarks do. Also measures the
 // processor time of the overlap.
 //
-//     compute    compute
-//     coll       start, wait
-//     sequence   run, compute
-//     overlap    start, compute ········ wait        measured twice, to show the error of measurement
+// Four phases are timed:
 //
-//     overlap % = 1 - (overlap - compute) / coll, at least 0
+//  - compute: the computation alone.
+//  - coll: the collective alone, as start and wait.
+//  - sequence: the collective in one call, and then the computation.
+//  - overlap: start, then the computation, then wait. This phase is timed twice, to show the error of measurement.
+//
+// The overlap in % is 1 - (overlap - compute) / coll, but at least 0.
 //
 // The computation takes as long as the collective alone, or the time in the options. The device "core" computes a fixed
 // number of operations in registers, so a thread that takes the core away prolongs the computation. The device "sleep"
@@ -83,13 +85,13 @@ double probe_us(const cell& c, team& ranks) {
   return summarise(us).median;
 }
 
-/// Returns a function that computes for `us` on every rank.
+/// Returns a function that computes for `us` microseconds on every rank.
 std::function<void()> computing(const std::string& device, double us, team& ranks) {
   if (device == "sleep") return [us] { std::this_thread::sleep_for(std::chrono::duration<double, std::micro>(us)); };
   return [steps = steps_for(ranks, us)] { compute(steps); };
 }
 
-/// Adds the phases of one variant of the collective. `blocking` runs the same variant in a single call.
+/// Adds the phases of one variant of the collective. `blocking` is a single call that runs the same variant.
 void add_phases(const cell& c, const std::function<void()>& blocking, const std::string& device,
                 const overlap_options& options, team& ranks, std::vector<cell>& phases) {
   const auto work = computing(device, options.compute_us > 0 ? options.compute_us : probe_us(c, ranks), ranks);

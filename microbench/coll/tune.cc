@@ -89,7 +89,7 @@ void replace(tuning_table& table, const std::vector<tuning_rule>& rules) {
   table.rules.insert(table.rules.end(), rules.begin(), rules.end());
 }
 
-/// Writes the table to a new file, which then replaces the old file. The old table exists until the new one is
+/// Writes the table to a new file, which then replaces the old file. The old file stays unchanged until the new file is
 /// complete.
 void write(const std::string& path, const tuning_table& table) {
   const std::string next = path + ".new";

@@ -45,7 +45,7 @@ schedule_handle make_schedule(const team& ranks, int partner, const conversation
   return created("lsched_builder_commit", lsched_builder_commit, builder, ranks.runtime(), nullptr, nullptr);
 }
 
-/// Returns the least time of a conversation in ns on every rank. Rank 0 measures.
+/// Measures the time of a conversation on rank 0. Returns the shortest time in ns on every rank.
 double ns_of_conversation(team& ranks, int partner, const conversation& about) {
   auto schedule = make_schedule(ranks, partner, about);
   std::vector<double> samples;
@@ -60,7 +60,7 @@ double ns_of_conversation(team& ranks, int partner, const conversation& about) {
 }  // namespace
 
 // A burst of messages to one peer does not show the processor time of a message, because the messages share system
-// calls. So this function does not measure that time, and assumes a third of the hop.
+// calls. So this function does not measure the processor time, but assumes a third of the hop.
 std::optional<wire_costs> measure_wire_between_nodes(team& ranks) {
   int partner = 0;
   while (partner < ranks.size() && node_of(ranks, partner).number == 0) ++partner;

@@ -97,7 +97,7 @@ void add_cost(CLI::App& bench, command_context& context) {
   run_in_world(command, context, world, options, bench::run_cost);
 }
 
-/// Returns the names of all algorithms of all collectives. Whether a collective has the named algorithm is checked
+/// Returns the names of all algorithms of all collectives. The check that a collective has the named algorithm follows
 /// later.
 std::vector<std::string> algorithm_words() {
   std::vector<std::string> words{"auto", "all"};

@@ -21,8 +21,8 @@
 namespace lsched::cli {
 namespace {
 
-/// A run of one part of the benchmark. The step's share of the remaining time is its weight, divided by the sum of the
-/// weights of this step and of all later steps.
+/// A run of one part of the benchmark. A step gets a share of the remaining time. The share is the weight of the step,
+/// divided by the sum of the weights of this step and all later steps.
 struct cuda_step {
   const char* part;
   std::int32_t ranks;  ///< 0: the part needs no ranks
@@ -34,7 +34,8 @@ constexpr std::array k_steps{cuda_step{"machine", 0, false, 15},   cuda_step{"co
                              cuda_step{"streams", 2, false, 10},   cuda_step{"allreduce", 2, true, 40},
                              cuda_step{"streams", 2, true, 10},    cuda_step{"idle", 2, false, 6},
                              cuda_step{"allreduce", 4, false, 35}, cuda_step{"allreduce", 4, true, 35}};
-constexpr double k_patience_s = 20;  ///< additional time for the start and end of a part; then the part is killed
+constexpr double k_patience_s = 20;  ///< additional time for the start and end of a part; after this time the part is
+                                     ///< killed
 
 /// A temporary file without a name, which other processes open by a path in /proc.
 class passed_file {

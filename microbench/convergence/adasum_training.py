@@ -10,7 +10,7 @@ from tasks import Microbatches
 
 
 class Training:
-    """Steps the task's optimizer by the adaptive sum of the ranks' gradients, all computed at the same weights."""
+    """Steps the task's optimizer by the adaptive sum of the ranks' gradients. All gradients use the same weights."""
 
     def __init__(self, task: Microbatches) -> None:
         self.task, self.model = task, task.model()

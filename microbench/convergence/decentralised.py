@@ -55,7 +55,7 @@ class SeenTwin(Twin):
 
 @dataclasses.dataclass(frozen=True)
 class Gossip:
-    """A rule for exchanges: after each step a rank keeps a part of its weights, and pushes equal parts to some other
+    """A rule for exchanges. After each step a rank keeps a part of its weights, and pushes equal parts to some other
     ranks."""
 
     name: str
@@ -78,7 +78,7 @@ class GossipTwin:
     """A simulation of Gossip. The ranks that a rank waits for are known beforehand, so no queue of events is needed.
 
     A replica is a sum of weights, divided by a count that is pushed with the weights. The count is 1 unless messages
-    are delayed: in that case a part of the count is always in flight."""
+    are delayed. In that case a part of the count is always in flight."""
 
     def __init__(self, task: Task, how: Gossip) -> None:
         self.task, self.how = task, how

@@ -13,7 +13,8 @@ from result import Figure, Result, progress
 from tasks import Microbatches
 
 RATES = {4: (0.05, 0.1, 0.2, 0.4), 16: (0.02, 0.05, 0.1, 0.2)}  # learning rates, by number of ranks
-Errors = list[tuple[float, float]]  # by step: relative distances to n steps of SGD, and to their emulation by Hessians
+Errors = list[tuple[float, float]]  # for each step, the relative distances to n steps of SGD, and to their emulation by
+                                    # Hessians
 
 
 class Constant(Microbatches):

@@ -1,6 +1,7 @@
 """Language tasks trained with a few percent of the gradient: a character model (loss), and an LSTM (error rate).
 
-Fig. 13 (BERT's pre-training) and Fig. 11 (an LSTM for speech) of Li and Hoefler, PPoPP 2022, at small scale.
+The figures correspond to Fig. 13 (BERT's pre-training) and Fig. 11 (an LSTM for speech) of Li and Hoefler, PPoPP 2022,
+at small scale.
 """
 
 from __future__ import annotations

@@ -73,7 +73,7 @@ class Training:
 
     @staticmethod
     def _of_all(*numbers: float) -> torch.Tensor:
-        """Returns a row of numbers for each rank. Collective."""
+        """Returns a row of numbers for each rank. This function is collective."""
         mine = torch.tensor(numbers, dtype=torch.float64)
         all = torch.zeros(dist.get_world_size() * len(numbers), dtype=torch.float64)
         dist.all_gather_into_tensor(all, mine)

@@ -74,7 +74,7 @@ class Training:
                        is_exact=bool(told[:, 2].all()) and bool((told[:, 3] == told[0, 3]).all()))
 
     def _of_all(self, *numbers: float) -> torch.Tensor:
-        """Returns a row of numbers for each rank. Collective."""
+        """Returns a row of numbers for each rank. This method is collective."""
         mine = torch.tensor(numbers, dtype=torch.float64)
         all = torch.zeros(self.world.size, len(numbers), dtype=torch.float64)
         with self.world.allgather(mine, all) as step:

@@ -73,8 +73,9 @@ class Reused:
 
 
 class Gaussian:
-    """Selects the largest elements. Records how many elements Gaussiank would select: those beyond the threshold that
-    selects k elements of a normal distribution with the same mean and deviation (Shi and others, 2019)."""
+    """Selects the largest elements. Records how many elements Gaussiank would select (Shi and others, 2019). Gaussiank
+    selects the elements beyond a threshold. This threshold would select k elements of a normal distribution with the
+    same mean and deviation."""
 
     def __init__(self) -> None:
         self.ratios: list[float] = []

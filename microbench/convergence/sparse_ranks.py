@@ -3,7 +3,7 @@
     lsched run -n 8 python sparse_ranks.py '{"seed": 0, "density": 0.01}'
 
 In the middle of the training all state is saved, as in a checkpoint. A second training begins with this state, and must
-end with the same bits. Density 0 is dense training, whose second run may differ in bits, because a new
+end with the same bits. Density 0 is dense training. In this case the second training may differ in bits, because a new
 DistributedDataParallel has different buckets.
 """
 

@@ -82,7 +82,7 @@ class Task:
 
 
 class Digits(Task):
-    """Handwritten digits (of scikit-learn) and an MLP. The delays rotate from rank to rank."""
+    """Handwritten digits of scikit-learn, and an MLP. The delays rotate from rank to rank."""
 
     delays = [50.0 + 50.0 * each for each in range(8)]
     base = 100.0
@@ -123,7 +123,7 @@ class Digits(Task):
 
 
 class DigitsOneLate(Digits):
-    """Digits with one random rank of the eight late in each step."""
+    """Digits with eight ranks. In each step, one random rank is late."""
 
     base = 195.0
     late = 300.0
@@ -233,11 +233,11 @@ class _Last(nn.Module):
 
 
 class Microbatches(Digits):
-    """Digits in microbatches of 8 on any number of ranks. The learning rate is that of a training with one rank: the
-    rate first rises and then falls."""
+    """Digits in microbatches of 8 on any number of ranks. The learning rate is the rate of a training with one rank.
+    The rate first rises and then falls."""
 
     hidden = 32
-    standardises_each_pixel = False  # because of rarely lit pixels, True would hide that the sum diverges
+    standardises_each_pixel = False  # True would hide that the sum diverges, because some pixels are rarely lit
     epochs = 4
     rate = 0.279
     momentum = 0.5

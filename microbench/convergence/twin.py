@@ -160,7 +160,8 @@ class Twin:
             heapq.heappush(self._events, (now + self.task.units(number, step), number, 0))
 
     def _deliver(self, rank: Rank) -> None:
-        """Steps the optimizer by the results that the rank did not collect yet, according to the lag of the policy."""
+        """Steps the optimizer by the results that the rank has not collected yet, according to the lag of the
+        policy."""
         rounds = [i for i in range(rank.seen + 1, self._open) if self.results[i] is not None]
         rank.seen = self._open - 1
         if not rounds:

@@ -1,5 +1,6 @@
-// Measures libsched's allreduces of device memory. Compares these with programs that copy the whole vector to the host,
-// run an allreduce of host memory, and copy the result back. The variants of a size take turns over the same buffers.
+// Measures libsched's allreduces of device memory. Compares these allreduces with programs that copy the whole vector
+// to the host, run an allreduce of host memory, and copy the result back. The variants of a size take turns over the
+// same buffers.
 #include <unistd.h>
 
 #include <algorithm>

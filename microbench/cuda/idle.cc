@@ -1,4 +1,5 @@
-// Measures the processor time of idle ranks that have a GPU: without a round, and with a round that waits for a stream.
+// Measures the processor time of idle ranks that have a GPU. The ranks have no round, or a round that waits for a
+// stream.
 #include <atomic>
 #include <cstring>
 #include <thread>

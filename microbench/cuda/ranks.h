@@ -11,7 +11,7 @@ namespace lsched::bench {
 void attach_device(lsched_world* world);
 
 /// Runs variants in turn on all ranks. A sample is the time of the slowest rank. The clock of rank 0 determines when
-/// the time is over. Collective.
+/// the time is over. All functions are collective.
 class shared_turns {
  public:
   struct way {
@@ -34,7 +34,7 @@ class shared_turns {
   team& ranks_;
 };
 
-// The parts. Each rank calls them. Collective.
+// The parts with ranks. These functions are collective.
 void measure_allreduce(cuda_run& run, team& ranks);
 void measure_streams(cuda_run& run, team& ranks);
 void measure_idle(cuda_run& run, team& ranks);

@@ -1,7 +1,7 @@
 // Measures the steps of a sparse allreduce that run on a device, compared with copies:
-//  - select: find the k largest elements of a residual, and bring them to the host as a list
-//  - accumulate and select: also add the gradient, in the pass that finds the first bits
-//  - settle: write the update, and remove the sent items from the residual
+//  - select: finds the k largest elements of a residual, and brings them to the host as a list.
+//  - accumulate and select: also adds the gradient, in the pass that finds the first bits of the threshold.
+//  - settle: writes the update, and removes the sent items from the residual.
 #include <algorithm>
 #include <cstring>
 #include <random>

@@ -1,5 +1,6 @@
-// Measures a round that runs in the order of a stream: a kernel, the round, a kernel. Compares this with a program that
-// waits on the host twice instead. Also measures the time that the host spends in the two calls of the library.
+// Measures a round that runs in the order of a stream: a kernel, the round, a kernel. Compares this round with a
+// program that instead waits twice on the host. Also measures the time that the host spends in the two calls of the
+// library.
 #include <cstring>
 
 #include "bindings/c/lsched_cuda.h"

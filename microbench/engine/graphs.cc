@@ -3,8 +3,8 @@
 // publishes the end. oneTBB's flow graph runs the same two graphs for comparison. Also measures the time per op of
 // rounds with communication: an allreduce of eight ranks in one thread, which serves the ranks in turn.
 //
-//     chain   0 → 1 → 2 → … → 1023              every op waits for one other op
-//     fan     0 → {1 … 1022} → 1023             one op releases many, one op waits for many
+//     chain   0 → 1 → 2 → … → 1023       Every op waits for the previous op.
+//     fan     0 → {1 … 1022} → 1023      The first op releases many ops. The last op waits for many ops.
 #include <algorithm>
 #include <deque>
 #include <thread>

@@ -2,14 +2,14 @@
 // collectives of two ranks. Two threads, each bound to a core, do the same work at the same time. A phase lasts until
 // both threads have finished.
 //
-//     copy        from one buffer of the thread to another buffer of the thread
-//     take over   the sum of a buffer of the thread and a buffer that the other thread has just written
-//     look        the same sum with a buffer of the other thread that is never written, so that both caches may keep it
-//     hand over   a copy into a buffer that the other thread has just read
+//  - copy: a thread copies one of its buffers to another of its buffers.
+//  - take_over: a thread adds one of its buffers and a buffer that the other thread has just written.
+//  - look: the same sum, but no thread writes the buffer of the other thread, so that both caches may keep the buffer.
+//  - hand_over: a thread copies one of its buffers into a buffer that the other thread has just read.
 //
-// If peers do not map the input, an allreduce of two ranks consists of a hand over and a take over of the whole vector.
-// Another algorithm consists of a hand over and a take over of one half, and a copy of the other half. If peers map the
-// input, an allreduce is a look.
+// If peers do not map the input, an allreduce of two ranks consists of the phases hand_over and take_over of the whole
+// vector. Another algorithm consists of hand_over and take_over of one half, and copy of the other half. If peers map
+// the input, an allreduce consists of the phase look.
 #include <algorithm>
 #include <array>
 #include <atomic>

@@ -1,9 +1,9 @@
 // Random gradients for experiments and tests. Every element depends only on (seed, kind, rank, round, index).
 //
 // An element is a hash of its index, converted to f32 by additions, multiplications, divisions and bit operations only.
-// So all machines get the same bits, any element can be computed without the others, and compilers vectorise the loops.
-// The only exceptions are the scales of layers: they depend on exp() of the C library, whose last bit may differ
-// between machines.
+// So all machines get the same bits. Any element can be computed without the others, and compilers vectorise the loops.
+// The scales of layers are the only exception. They depend on exp() of the C library, whose last bit may differ between
+// machines.
 #pragma once
 
 #include <array>

@@ -1,5 +1,6 @@
-// Runs the steps of all ranks of an Ok-Topk (oktopk_steps.h) in one process, phase by phase, also for worlds of a
-// thousand ranks. Lists are passed by reference, and the items that messages would carry are counted.
+// Runs Ok-Topk (oktopk_steps.h) for all ranks of a world in one process. Each phase runs on all ranks before the next
+// phase begins. A world may have a thousand ranks. Lists are passed by reference instead of in messages, and the items
+// in these lists are counted.
 #pragma once
 
 #include <memory>
@@ -22,8 +23,8 @@ class lockstep {
   /// match. This happens if ranks disagree on a share or a length, or if an owner does not keep the planned items.
   std::optional<failure> run(std::span<const void* const> gradients, std::span<void* const> updates = {});
 
-  /// Runs the first part of a round, up to the result. The round is treated as failed unless settle() follows. Returns
-  /// the same failures as run().
+  /// Runs the first part of a round, up to the result. Unless settle() follows, the round counts as failed. Returns the
+  /// same failures as run().
   std::optional<failure> exchange(std::span<const void* const> gradients);
   /// Runs the second part of a round, which updates the residuals.
   void settle(std::span<void* const> updates = {});

@@ -1,8 +1,8 @@
 // The volume of Ok-Topk: the published bound on the data that a rank sends and receives, and the data of a round.
 //
-// Payload is counted in items, without items that a rank keeps. There are three phases. `split` sends lists to the
-// owners of regions. `balance` moves items between owners until their shares have equal lengths. `gather` disseminates
-// the shares. An item has item_size / 4 words of 4 bytes.
+// Payload is counted in items. Items that a rank keeps are not counted. There are three phases. `split` sends lists to
+// the owners of regions. `balance` moves items between owners until their shares have equal lengths. `gather`
+// disseminates the shares. An item has item_size / 4 words of 4 bytes.
 #pragma once
 
 #include <span>

@@ -1,10 +1,10 @@
-// Measures rounds without late ranks: a partial allreduce, compared with the synchronous allreduce of the same size
-// that an application would use instead.
+// Measures rounds without late ranks. Compares a partial allreduce with a synchronous allreduce of the same size, which
+// an application would use instead.
 //
-//     sync      lsched_run on malloc'd memory that does not change
-//     copy      one memcpy of the gradient
-//     fresh     both together: the gradient is copied to the input, then lsched_run
-//     partial   lsched_offer, lsched_collect without a copy
+//  - sync: lsched_run on malloc'd memory that does not change.
+//  - copy: one memcpy of the gradient.
+//  - fresh: a memcpy of the gradient to the input, and then lsched_run.
+//  - partial: lsched_offer, and then lsched_collect without a copy.
 //
 // Only one schedule exists at a time, because the engine polls every open schedule, and this slows down the rounds.
 // With solo and majority a rank can continue before all ranks have called. Therefore a barrier of the library separates
@@ -35,7 +35,8 @@ class contest {
     add_partial("majority", true);
   }
 
-  /// Returns a result for each variant of the partial allreduce, with the times of sync, copy and fresh. Collective.
+  /// Returns a result for each variant of the partial allreduce, with the times of sync, copy and fresh. This function
+  /// is collective.
   std::vector<result> measure(const cost_options& options, reporter& out) {
     turn_limits limits{.cell_ms = options.cell_seconds * 1e3};
     take_turns(cells_, ranks_, limits, "balanced " + size_text(bytes_), out);

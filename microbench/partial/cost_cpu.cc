@@ -1,13 +1,13 @@
 // Measures processor time while applications compute.
 //
-//     quiet    every rank computes; a partial schedule is open without a round: the time of the progress threads
-//     rounds   rank 0 starts solo rounds without a pause, and the others compute: the time that they lose,
-//              compared with the cost of moving the bytes and messages
+//  - quiet: every rank computes. A partial schedule is open, but has no round. The progress threads are measured.
+//  - rounds: rank 0 starts solo rounds without a pause, and the other ranks compute. The time that these ranks lose is
+//    compared with the cost of moving the bytes and messages.
 //
 // The computation is arithmetic in registers, in small chunks. A rank counts the chunks that it finishes. Blocks with
 // and without rounds take turns. A rank computes the expected cost ("explained") from its own counts: one memcpy of
-// rank 0's vector for each round, plus the messages and signals. A message costs as much as in a synchronous allreduce
-// of 8 bytes, waiting included.
+// rank 0's vector for each round, plus the messages and signals. The cost of a message is measured in a synchronous
+// allreduce of 8 bytes, and includes waiting.
 #include <algorithm>
 #include <cstring>
 

@@ -1,14 +1,14 @@
 // Measures lsched_offer alone on rank 0, compared with one pass over the same number of bytes.
 //
-//     awake    solo; the other ranks poll for the round that the offer starts, so no thread is woken
-//     asleep   solo; the other ranks sleep outside the library, and the offer wakes their progress threads
-//     last     full; the other ranks have called and wait for rank 0's offer
-//     merge    full; the other ranks do not call, so earlier offers are pending, and the offer is added to them
+//  - awake: the policy is solo. The other ranks poll for the round that the offer starts, so no thread is woken.
+//  - asleep: the policy is solo. The other ranks sleep outside the library, and the offer wakes their progress threads.
+//  - last: the policy is full. The other ranks have called, and wait for rank 0's offer.
+//  - merge: the policy is full. The other ranks do not call, so earlier offers are pending, and the offer is added to
+//    these offers.
 //
-// A pass is a plain loop over the gradient without the library: a copy, or in the case of merge an addition. The times
-// of a pass and of an offer are measured in turn: in alternate rounds, or in the case of merge one after the other. A
-// pass and an offer read the same gradient, and write to several buffers in turn. The difference between their times is
-// the library's cost.
+// A pass is a plain loop over the gradient without the library: a copy, or for merge an addition. Rounds that time a
+// pass alternate with rounds that time an offer. For merge, a pass is timed after each offer. A pass and an offer read
+// the same gradient, and write to several buffers in turn. The difference between their times is the library's cost.
 #include <array>
 #include <cstring>
 #include <functional>

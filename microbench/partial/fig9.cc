@@ -7,9 +7,9 @@
 //     rank 2  ------|op|··
 //     rank 3  ---------|op|
 //
-// MPI keeps every rank until the last rank has called. Solo releases each rank when the first rank has called, and
-// majority when the rank that was drawn for the round has called. The elements of a result count its contributors, and
-// every result is checked.
+// MPI keeps every rank until the last rank has called. Solo releases each rank when the first rank has called. Majority
+// releases each rank when the rank that was drawn for the round has called. The elements of a result count its
+// contributors, and every result is checked.
 #include <algorithm>
 #include <functional>
 #include <numeric>
@@ -92,7 +92,7 @@ record run_cell(team& ranks, const operation& op, const budget& limit, const std
   return seen;
 }
 
-/// Returns the latency that a bar of the figure shows, and other numbers. Collective.
+/// Returns the latency that a bar of the figure shows, and other numbers. This function is collective.
 result result_of(team& ranks, const std::string& policy, std::uint64_t bytes, const record& seen, double ideal_ms,
                  std::uint32_t buckets) {
   auto latency = ranks.combine(seen.latency_ms, LSCHED_SUM);
@@ -118,8 +118,8 @@ result result_of(team& ranks, const std::string& policy, std::uint64_t bytes, co
                                                                        count_disagreements(ranks, seen.rounds))}};
 }
 
-/// Returns the mean waiting time of a rank if each round ends at the call of its initiator, the rank drawn for the
-/// round. Only the ranks before the initiator wait.
+/// Returns the mean waiting time of a rank if each round ends at the call of its initiator. The initiator is the rank
+/// that is drawn for the round. Only the ranks before the initiator wait.
 double ideal_of_draws(const std::vector<double>& rounds, int size) {
   std::vector<rank> present(static_cast<std::size_t>(size));
   std::iota(present.begin(), present.end(), 0);

@@ -162,7 +162,7 @@ class sweep {
     return seen;
   }
 
-  /// Combines the measurements of all ranks. Collective.
+  /// Combines the measurements of all ranks. This function is collective.
   result combine(const record& seen) {
     const auto sum = [](const std::vector<double>& all) { return std::accumulate(all.begin(), all.end(), 0.0); };
     const double least = seen.contributors.empty() ? 0 : *std::ranges::min_element(seen.contributors);

@@ -14,7 +14,8 @@ class partial_call {
  public:
   static constexpr std::uint64_t k_seed = 1;  ///< seed of the schedule's random draws
 
-  /// Collective. `buckets` is the number of nearly equal parts of the vector. All parts are in one round.
+  /// This constructor is collective. `buckets` is the number of nearly equal parts of the vector. One round reduces all
+  /// parts.
   partial_call(lsched_world* runtime, const std::string& policy, std::uint64_t bytes, lsched_lag lag = LSCHED_LATEST,
                std::uint32_t buckets = 1);
 
@@ -32,7 +33,7 @@ class partial_call {
   void forget();
   /// Leaves the schedule, and collects the remaining rounds as one last result. No offers are pending afterwards.
   void leave_and_collect();
-  /// Closes the schedule. Collective. Throws `failed`.
+  /// Closes the schedule. This function is collective. Throws `failed`.
   void end() { close(std::move(schedule_)); }
 
   lsched_ticket ticket() const { return ticket_; }  ///< ticket of the last offer

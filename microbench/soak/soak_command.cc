@@ -1,8 +1,9 @@
 // `lsched soak`: runs partial allreduces for any number of rounds and checks every result.
 //
-//   N times      wait for a random time, offer, collect, check       (soak_ledger.h defines the checks)
-//   then         leave; collect until every rank has left and no message is in flight
-//   then         totals of all results == totals of all offers, by ordinary allreduces; equal on every rank
+//  - N times: waits for a random time, offers, collects, and checks the result (soak_ledger.h).
+//  - Then leaves, and collects until every rank has left and no message is in flight.
+//  - Then checks that the totals of all results equal the totals of all offers, and that all ranks have equal totals.
+//    Ordinary allreduces compute these totals.
 #include <sched.h>
 #include <CLI/CLI.hpp>
 
@@ -113,7 +114,7 @@ class soak {
       line_.emplace(options.progress ? progress_line::elsewhere::lines : progress_line::elsewhere::nothing);
   }
 
-  /// Returns true on all ranks if `mine` is true on any rank. Collective.
+  /// Returns true on all ranks if `mine` is true on any rank. This function is collective.
   bool is_anywhere(bool mine) { return combine({mine ? 1u : 0u}, LSCHED_MAX).front() != 0; }
 
   /// Returns the number of violations, summed over all ranks.
@@ -230,7 +231,7 @@ void soak::destroy() {
   expect(lsched_schedule_destroy(std::exchange(schedule_, nullptr), timeout_ns_, &detail_), "lsched_schedule_destroy");
 }
 
-/// Combines the values of all ranks by an ordinary allreduce in place. Collective.
+/// Combines the values of all ranks by an ordinary allreduce in place. This function is collective.
 std::vector<std::uint64_t> soak::combine(std::vector<std::uint64_t> values, lsched_reduction how) {
   lsched_collective_desc desc{};
   desc.struct_size = sizeof desc;

@@ -21,7 +21,7 @@ namespace lsched::cli {
 
 class stopper {
  public:
-  /// Starts the stopper process, which waits for begin(). The calling process must have only one thread. Throws
+  /// Starts the stopper process, which then waits for begin(). The calling process must have only one thread. Throws
   /// command_failure.
   stopper();
 

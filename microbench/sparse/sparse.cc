@@ -1,5 +1,5 @@
-// Compares sparse allreduces with each other, with libsched's plain allreduce of the same vector, and with
-// MPI_Allreduce. Compares the data that these algorithms move, and their times.
+// Compares sparse allreduces, libsched's plain allreduce of the same vector, and MPI_Allreduce. Compares the data that
+// these algorithms move, and their times.
 //
 // In a world of processes, each algorithm has a residual, and all algorithms get the same gradients. Words are the data
 // that the engines have moved in each phase. The update must have the same bits on every rank. As in backpropagation, a

@@ -51,7 +51,7 @@ std::uint64_t k_of(const balance_options& options) {
 }
 
 /// The numbers of 4-byte words that the busiest rank of a round moves with a rule. `first` is the number in round 1, in
-/// which residuals are zero. `sum` is the sum over the later half of the rounds. `most` is the maximum over all rounds.
+/// which residuals are zero. `sum` is the sum over the later half of all rounds. `most` is the maximum over all rounds.
 struct balance_counts {
   double first = 0, sum = 0, most = 0;
   std::uint64_t balanced_rounds = 0;
@@ -205,7 +205,7 @@ class balancing {
   std::array<numbers, k_regions.size()> boundaries_;
   balance_plan plan_;
   std::vector<result> rows_;
-  std::vector<balance_counts> counts_;  ///< one per row
+  std::vector<balance_counts> counts_;  ///< one element for each row
 };
 
 }  // namespace

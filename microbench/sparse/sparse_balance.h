@@ -1,5 +1,5 @@
-// Fig. 7 of Li and Hoefler, Near-Optimal Sparse Allreduce for Distributed Deep Learning, PPoPP 2022, in words instead
-// of seconds: the words that balanced regions and balanced shares save for the busiest rank.
+// Computes Fig. 7 of Li and Hoefler, Near-Optimal Sparse Allreduce for Distributed Deep Learning, PPoPP 2022, in words
+// instead of seconds. The figure shows the words that balanced regions and balanced shares save for the busiest rank.
 #pragma once
 
 #include <functional>

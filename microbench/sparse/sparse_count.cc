@@ -1,7 +1,7 @@
 // Counts the words of sparse allreduces in one process, without messages.
 //
 // The items of Ok-Topk depend on the gradients, so the steps of all ranks run (lockstep.h). All other words are counted
-// in the schedules, whose lists have their typical length. Tests compare both counts with the traffic of engines.
+// in the schedules, with lists of their typical length. Tests compare both counts with the traffic of engines.
 #include <algorithm>
 #include <deque>
 #include <functional>

@@ -23,8 +23,8 @@ sparse_problem with_policy(sparse_problem problem, std::string_view policy) {
 }
 
 /// Returns the published bound on the words that a rank sends, and on the words that a rank receives. The bound is 6 k
-/// (P-1)/P for oktopk, and 2 k (P-1) for topka. For gtopk it is 4 k ceil(log2 P), a bound on sent and received words
-/// together. For dense allreduces it is 2 n (P-1)/P. For topkdsa it is (2 k + n)(P-1)/P, the maximum for balanced
+/// (P-1)/P for oktopk, and 2 k (P-1) for topka. For gtopk it is 4 k ceil(log2 P), which bounds the sum of sent and
+/// received words. For dense allreduces it is 2 n (P-1)/P. For topkdsa it is (2 k + n)(P-1)/P, the maximum for balanced
 /// regions.
 double published_words(const std::string& algorithm, const sparse_problem& problem) {
   const double ranks = problem.place.size, share = (ranks - 1) / ranks;
