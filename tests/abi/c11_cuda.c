@@ -1,5 +1,5 @@
-/* Checks lsched_cuda.h as c11.c checks lsched.h. The header must need no header of CUDA, and every build
- * of the library must have the functions of the header. */
+/* Checks lsched_cuda.h as c11.c checks lsched.h. The header must not need a header of CUDA. Every build of the library
+ * must have the functions of the header. */
 #include "lsched_cuda.h"
 
 #include <string.h>

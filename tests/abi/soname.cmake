@@ -1,5 +1,5 @@
 # Checks that LIBRARY has the SONAME of its version (SOVERSION), and that MAP has a version node of that name. TABLE
-# must list the value of LSCHED_ABI for this SONAME, so that LSCHED_ABI cannot change unless the SONAME changes.
+# must list the value of LSCHED_ABI for this SONAME. Therefore LSCHED_ABI cannot change unless the SONAME changes.
 cmake_minimum_required(VERSION 3.21...3.25)
 execute_process(COMMAND ${READELF} -d ${LIBRARY} OUTPUT_VARIABLE output COMMAND_ERROR_IS_FATAL ANY)
 if(NOT output MATCHES "soname: \\[([^]]+)\\]" OR NOT CMAKE_MATCH_1 STREQUAL "libsched.so.${SOVERSION}")

@@ -1,9 +1,9 @@
-/* A rank whose thread is cancelled by pthread_cancel: cancelled_rank MODE, started by a launcher. The library has no
- * cancellation point, so each call must return, and other threads can use the engine afterwards.
- *
- *   pending     the cancellation is pending while the thread makes calls of each kind
- *   arithmetic  the cancellation is pending, and the user-defined reduction has a cancellation point
- *   waiting     the thread is cancelled while it waits for a late rank; then another thread waits with a time limit
+/* The program of a rank whose thread is cancelled by pthread_cancel. A launcher starts `cancelled_rank MODE`. The
+ * library has no cancellation point. Therefore each call must return, and other threads can use the engine afterwards.
+ * MODE is one of:
+ * - pending: the cancellation is pending while the thread makes calls of each kind
+ * - arithmetic: the cancellation is pending, and the user-defined reduction has a cancellation point
+ * - waiting: the thread is cancelled while it waits for a late rank, and then another thread waits with a time limit
  *
  * If OVER_MPI is defined, the ranks open their world over MPI only. */
 #include <lsched.h>

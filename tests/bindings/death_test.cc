@@ -1,7 +1,7 @@
-// Tests with ranks as processes. One process, the victim, is killed at any moment.
+// Tests with ranks as processes. The test kills one process, the victim, at any moment.
 //
-// The victim is killed after a drawn number of rounds and a drawn number of spins, so that the victim can die at any
-// point of a call. Every survivor must get LSCHED_ERR_PEER with the rank of the victim, and must then be able to
+// The victim dies after a random number of rounds and a random number of spins. It can therefore die at any point of a
+// call. Every survivor must get LSCHED_ERR_PEER with the rank of the victim. Every survivor must then be able to
 // destroy and close its handles.
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -101,7 +101,8 @@ TEST(death, a_process_that_has_opened_a_world_is_killed_once_its_launcher_is_gon
   const auto segment = *shm_segment::create(2, 1 << 20);
   fake_launcher launcher;
   testing::child_ranks children(1, [&](rank self) {
-    // The child closes its copy of the launcher's end. A program that is executed would not inherit this copy.
+    // The child is a fork, so it closes its own copy of the launcher's end of the pipe. A program started by exec would
+    // not inherit this copy.
     launcher.end();
     return join(*segment, self) == nullptr ? 10 : 11;  // the open waits for rank 1 until this process is killed
   });
@@ -189,8 +190,8 @@ lsched_status run_one(lsched_schedule* schedule, work what, buffers& memory, lsc
   if (what == work::allreduce) return lsched_run(schedule, k_limit_ns, why);
   lsched_ticket ticket{};
   const lsched_status answer = lsched_offer(schedule, one_bucket(memory.input.data()), &ticket);
-  if (answer == LSCHED_ERR_PEER) {  // lsched_offer has no diagnostic parameter; a wait returns the name of the dead
-                                    // rank
+  // lsched_offer has no diagnostic parameter. A wait returns the name of the dead rank.
+  if (answer == LSCHED_ERR_PEER) {
     ticket = {schedule, UINT64_MAX};
     return lsched_wait(ticket, k_limit_ns, why);
   }
@@ -278,8 +279,8 @@ TEST(death, every_survivor_learns_who_died_and_ends_in_good_order) {
 TEST(death_soak, every_survivor_learns_who_died_and_ends_in_good_order) { kill_many(900); }
 TEST(death_soak, a_rank_with_gigabytes_is_missed_as_soon) { kill_many(12, {.bytes = std::size_t{2} << 30}); }
 
-/// Kills ranks that write a core file, in `points` worlds. If the machine writes core files to the current directory,
-/// the folder must have a core file.
+/// Kills ranks that write a core file, in `points` worlds. If the machine writes core files to the current directory, a
+/// core file must be in the folder.
 void dump_many(std::uint64_t points, std::size_t bytes) {
   std::array<char, 40> folder{"/tmp/lsched-core-XXXXXX"};
   ASSERT_NE(mkdtemp(folder.data()), nullptr);

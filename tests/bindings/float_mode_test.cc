@@ -1,5 +1,5 @@
-// Tests that the floating-point mode of the application's threads (rounding, subnormals) changes no bit of a result,
-// and that the library leaves the mode of these threads unchanged.
+// Tests of the floating-point mode (rounding, subnormals) of the application's threads. The mode must change no bit of
+// a result, and the library must leave the mode unchanged.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -209,9 +209,9 @@ TEST(float_mode, that_workers_of_a_lane_inherit_changes_no_bit) { expect_same_su
 
 // --- arithmetic on the caller's thread -------------------------------------------------------------------------------
 
-// Rank 0 offers three times in each round. The round takes only the first of these offers. The thread that makes the
-// second and third offers adds them up for the next round. The thread that collects a result divides it by the divisor
-// of the mean.
+// Rank 0 offers three times in each round. The round takes only the first offer. The thread that makes the second and
+// third offers adds them up for the next round. The thread that collects a result divides the result by the divisor of
+// the mean.
 TEST(float_mode, of_the_application_changes_no_bit_of_offers_that_are_merged) {
   constexpr std::uint64_t k_count = 100;
   std::vector<floats> gradients;
@@ -273,7 +273,7 @@ TEST(float_mode, of_the_application_changes_no_bit_of_a_conversion) {
 // --- the application's own arithmetic --------------------------------------------------------------------------------
 
 /// A user's reduction that adds and then changes the floating-point mode. The function records in `context` whether the
-/// library has called it in another mode than the default mode.
+/// library has called the function outside of the default mode.
 void add_carelessly(const void* lower, const void* higher, void* target, std::uint64_t count, void* context) {
   if (float_control::read() != float_control::k_default) *static_cast<bool*>(context) = true;
   for (std::uint64_t i = 0; i < count; ++i)

@@ -239,8 +239,8 @@ TEST(offer, that_is_pending_outlives_its_schedule_as_an_image) {
   {
     partial_world world(2, desc_of(2));
     (void)offer(world.its[0], &ones);
-    (void)offer(world.its[0], &tens);  // the round, which waits for rank 1, takes the first offer; the second offer is
-                                       // pending
+    // The round waits for rank 1. The round takes the first offer, and the second offer is pending.
+    (void)offer(world.its[0], &tens);
     (void)offer(world.its[0], &tens);
     image = image_of(world.its[0]);
     const auto nothing = image_of(world.its[1]);

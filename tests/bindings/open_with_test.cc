@@ -1,5 +1,5 @@
-// Tests of worlds that are opened with an exchange function of the caller, as under torchrun, and of launchers that the
-// library recognises by their environment variables.
+// Tests of worlds that are opened with an exchange function of the caller, as under torchrun. Other tests check which
+// launchers the library recognises by their environment variables.
 #include <gtest/gtest.h>
 #include <signal.h>
 

@@ -1,6 +1,6 @@
-// Tests that a program may reuse its buffers as soon as a wait has returned PEER or CANCELLED: no other rank then reads
-// the buffers, although other ranks may still finish the round. The tests run every collective and algorithm, with
-// buffers of the library and of the program.
+// Tests that a program may reuse its buffers as soon as a wait has returned PEER or CANCELLED. After the wait, no other
+// rank reads the buffers, although other ranks may still finish the round. The tests run every collective and
+// algorithm, with buffers of the library and of the program.
 #include <gtest/gtest.h>
 
 #include <array>

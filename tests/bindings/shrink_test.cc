@@ -1,5 +1,5 @@
-// Tests of recovery from a death (docs/reference/shrink.md): the world of the surviving ranks, and the state of a
-// partial schedule that survivors carry into the new world.
+// Tests of recovery from a death (docs/reference/shrink.md). The surviving ranks get a new world, and carry the state
+// of a partial schedule into this world.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -348,7 +348,7 @@ TEST(carry, a_quorum_becomes_as_many_as_there_are) {
 
 // --- ranks that are killed -------------------------------------------------------------------------------------------
 
-constexpr double k_longest_gap_ms = 5000;  // for the median gap; the documents promise 1 s, but test machines are slow
+constexpr double k_longest_gap_ms = 5000;  // limit of the median; the documents promise 1 s, but test machines are slow
 
 constexpr std::array k_activations{"solo", "majority", "full", "quorum(5)", "first_of(3)+every(4)"};
 

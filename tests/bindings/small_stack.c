@@ -1,6 +1,6 @@
-/* Makes the calls that need the largest stack, in a thread with a stack of KIB kibibytes: small_stack KIB, started by a
- * launcher. docs/reference/c_api.md states the size that must be enough. A call that needs a larger stack accesses the
- * guard page, which ends the process with SIGSEGV. */
+/* Makes the calls that need the largest stack, in a thread with a stack of KIB kibibytes. A launcher starts
+ * `small_stack KIB`. docs/reference/c_api.md states the size that must be enough. A call that needs a larger stack
+ * accesses the guard page. This access ends the process with SIGSEGV. */
 #include <lsched.h>
 #include <pthread.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* Three times, loads the library, runs reductions on two ranks that have worker threads (lanes of oneTBB), and unloads
- * the library. After that the worker threads of oneTBB still run, so their code must stay in memory.
+/* Loads the library, runs reductions, and unloads the library, three times. The two ranks have worker threads (lanes of
+ * oneTBB). After an unload, the worker threads of oneTBB still run, so their code must stay in memory.
  *
  * Run as `unload LIBRARY`. The exit status is 0 on success. */
 #include <dlfcn.h>

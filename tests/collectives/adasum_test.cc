@@ -83,8 +83,8 @@ numbers adaptive_sum(const numbers& x, const numbers& y) {
   return sum;
 }
 
-/// Returns the leaves of the tree: the contributions of the ranks, or, for algorithms that combine means, the mean of
-/// each node. Nodes are ordered by their first ranks.
+/// Returns the leaves of the tree. The leaves are the contributions of the ranks. If the algorithm combines means, the
+/// leaves are the means of the nodes, ordered by the first ranks of the nodes.
 std::vector<numbers> leaves_of(const algorithm& how, const shape& data, std::vector<numbers> contributions) {
   if (!how.combines_means) return contributions;
   std::vector<numbers> means;
@@ -343,8 +343,8 @@ TEST_P(Adasum, survives_denormals_and_norm_ratios_of_1e40) {
 }
 
 /// Every algorithm combines ranks 0 and 1 first. The vectors of these ranks cancel each other except for a small
-/// remainder, which has the same weight in the next sum as any other vector. If the number of ranks is odd, all tensors
-/// but one extend over the blocks of several ranks.
+/// remainder. In the next sum, the remainder has the same weight as any other vector. If the number of ranks is odd,
+/// all tensors but one extend over the blocks of several ranks.
 TEST_P(Adasum, keeps_the_digits_of_what_cancels) {
   for (const rank size : sizes())
     for (const double left : {1e-6, 1e-9, 0.0}) {
@@ -419,8 +419,8 @@ TEST_P(Adasum, fused_tensors_are_what_they_are_alone) {
   }
 }
 
-/// In the output, an element that is in no tensor has the input value of some rank, the same rank on all ranks. In the
-/// linear algorithm, each rank keeps its own input value instead.
+/// If an element is in no tensor, its output on all ranks is the input value of one rank, the same rank everywhere. In
+/// the linear algorithm, each rank keeps its own input value instead.
 TEST_P(Adasum, elements_of_no_tensor_are_some_ranks_and_the_same_everywhere) {
   for (const rank size : sizes()) {
     shape data = request(size, 60, dtype::f32);
@@ -577,8 +577,8 @@ TEST(adasum_partial, what_it_cannot_do_is_refused) {
 
 // --- detection of wrong sums ---------------------------------------------------------------------------------
 
-/// Returns a world with a changed schedule of rank 1. Calls `change` for each op of rank 1 until `change` returns true,
-/// which means that it has changed an op.
+/// Returns a world in which `change` has changed an op of rank 1. Calls `change` for each op of rank 1 until `change`
+/// returns true.
 std::vector<schedule_ptr> world_with(const algorithm& how, rank size, const shape& data,
                                      const std::function<bool(draft&, op_id)>& change) {
   auto programs = whole_world(size, [&](world place) { return how.generate(place, data, {}); });

@@ -1,5 +1,5 @@
-// Tests of recovery (docs/reference/shrink.md): after a death, the survivors move a partial schedule into a smaller
-// world. Meanwhile a second rank dies, between any two steps of the recovery.
+// Tests of recovery (docs/reference/shrink.md). After a death, the survivors move a partial schedule into a smaller
+// world. A second rank dies between any two steps of this recovery.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -15,8 +15,8 @@ namespace lsched {
 namespace {
 
 /// Counts the outcomes of many recoveries. The first run of a seed has no second death. In each further run, a second
-/// rank dies i steps after the first death. If the recovery of the first run took at most `points` steps, i takes every
-/// value below this number of steps. Otherwise there are `points` further runs, each with a drawn i.
+/// rank dies `i` steps after the first death. If the first run took at most `points` steps, the further runs try every
+/// `i` below the number of these steps. Otherwise there are `points` further runs, each with a random `i`.
 struct explored {
   std::uint64_t runs = 0, faults = 0, adopted = 0, repeated = 0;
   std::string first_fault;

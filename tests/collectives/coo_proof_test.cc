@@ -1,5 +1,5 @@
-// Proofs of the schedules that sum users' sparse vectors: every output holds the sum of the items of all ranks, added
-// in rank order.
+// Proofs of the schedules that sum users' sparse vectors. Every output must hold the sum of the items of all ranks,
+// added in rank order.
 #include <gtest/gtest.h>
 
 #include "collectives/requests/sparse_promises.h"
@@ -61,13 +61,14 @@ TEST(CooProof, all_types) {
     }
 }
 
-/// A mutant is a schedule with one planted change. The proof must reject every mutant whose change cannot be harmless.
+/// A mutant is a schedule with one planted change. The proof must reject every mutant, unless its change may be
+/// harmless.
 TEST(CooProof, no_message_goes_astray_unseen) {
   const auto is_grave = [](const mutant_list& all, std::size_t k) {
     const std::string name = all.name(k);
     const bool moves = name.find("(send") != std::string::npos || name.find("(recv") != std::string::npos;
-    // The results of some kernels only control other ops. To replace such a kernel is harmless if all ranks get the
-    // same result.
+    // The results of some kernels only control other ops. Replacing such a kernel is harmless if all ranks get the same
+    // result.
     const bool is_by_function = name.find(" is a ") != std::string::npos;
     return all.how(k) == mutation::swap_peers || (all.how(k) == mutation::shift_offset && moves) ||
            (all.how(k) == mutation::change_kernel && !is_by_function);

@@ -1,6 +1,6 @@
 // Tests of rounds that fail on some ranks, because of a death or a cancel, and succeed on other ranks. A rank whose
-// round has failed reuses its buffers at once, and the results of the other ranks must still be correct. The tests run
-// real engines over the in-process transport, which reads payloads as late as possible. A seed determines the order of
+// round has failed reuses its buffers at once. The results of the other ranks must still be correct. The tests run real
+// engines over the in-process transport, which reads payloads as late as possible. A seed determines the order of
 // events.
 #include <gtest/gtest.h>
 

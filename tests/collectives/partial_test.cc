@@ -38,8 +38,8 @@ std::vector<partial> whole_partials() {
   return some;
 }
 
-/// Returns plans of rounds with random sets of callers (at least one rank, or all ranks) and random sets of ranks that
-/// have a pending contribution. The latter include the empty and the full set.
+/// Returns plans of rounds. Each plan has a random set of callers (at least one rank, or all ranks), and a random set
+/// of ranks with a pending contribution. The second set is empty in one plan, and has all ranks in another plan.
 std::vector<round_plan> random_plans(std::mt19937_64& random, std::size_t size, bool everybody_calls) {
   std::vector<round_plan> plans;
   for (const unsigned percent : {0u, 20u, 50u, 100u}) {

@@ -1,6 +1,6 @@
-// Tests of properties that proofs of contents and total costs do not cover: which ranks exchange messages, and how many
-// messages are in flight at the same time. A correct but slow algorithm (with a bottleneck, a detour or messages of the
-// wrong size) has the same result and sometimes the same total cost.
+// Tests of properties that proofs of contents and total costs do not cover. These properties are the pairs of ranks
+// that exchange messages, and the number of messages in flight at the same time. A correct but slow algorithm may have
+// a bottleneck, a detour, or messages of the wrong size. Its result is the same, and its total cost may be the same.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -83,7 +83,7 @@ TEST(pattern, everybody_begins_with_another_peer) {
   }
 }
 
-/// Returns the number of sends that start when a round begins, before any message has arrived.
+/// Returns the number of sends that start at the beginning of a round, before any message has arrived.
 std::size_t sends_at_once(const schedule& program) {
   return static_cast<std::size_t>(
       std::ranges::count_if(program.ops(), [](const op& it) { return it.kind == op_kind::send && it.need == 0; }));

@@ -1,5 +1,5 @@
 // Proofs that the schedules of every generator meet the postcondition of their collective if some or all buffers are in
-// device memory. The proofs include that no op of the host accesses device memory.
+// device memory. The proofs also show that no op of the host accesses device memory.
 #include <gtest/gtest.h>
 
 #include <algorithm>

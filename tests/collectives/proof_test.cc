@@ -1,5 +1,6 @@
-// Proofs that the schedules of every registered generator meet the postcondition of their collective, for all orders of
-// arrival and for every rank that may start a round. `lsched verify --all` makes these proofs for more sizes.
+// Proofs that the schedules of every registered generator meet the postcondition of their collective. The proofs cover
+// all orders of arrival, and every rank that may start a round. `lsched verify --all` makes these proofs for more
+// sizes.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,8 +15,8 @@
 namespace lsched::testing {
 namespace {
 
-/// Returns the activations to prove, one for each combination of op kinds. A sampled run omits an activation if the
-/// kinds of its ops are a subset of those of another activation.
+/// Returns the activations to prove, one for each combination of op kinds. A sampled run omits an activation if another
+/// activation has ops of all its kinds.
 std::vector<activation> activations_for(const algorithm& it, rank size) {
   if (!it.of->activates) return {{}};
   const auto ranks = static_cast<std::uint32_t>(size);

@@ -95,8 +95,8 @@ bool uses_whole_buffers(const std::vector<schedule_ptr>& programs) {
   return true;
 }
 
-/// Returns the ranks to try as first caller: all ranks of a small world, or the ranks near the ends and the middle of a
-/// large world.
+/// Returns the ranks to try as first caller. In a small world these are all ranks. In a large world they are the ranks
+/// near the ends and the middle.
 std::set<std::size_t> first_callers(std::size_t size) {
   if (size > 33) return {0, 1, 2, size / 2 - 1, size / 2, size / 2 + 1, size - 2, size - 1};
   std::set<std::size_t> all;
@@ -104,7 +104,7 @@ std::set<std::size_t> first_callers(std::size_t size) {
   return all;
 }
 
-/// Returns the maximum number of signals and the maximum number of hops (messages one after the other) over rounds with
+/// Returns the maximum number of signals and the maximum number of hops (messages one after the other). All rounds have
 /// the minimum number of callers.
 tally worst_of_few_callers(const std::vector<schedule_ptr>& programs) {
   tally worst;

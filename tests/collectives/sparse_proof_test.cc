@@ -1,5 +1,5 @@
-// Proofs of the schedules of sparse allreduces: the sum of every region holds the contributions of all ranks, added in
-// rank order, and every result holds the sums of all regions.
+// Proofs of the schedules of sparse allreduces. The sum of every region must hold the contributions of all ranks, added
+// in rank order. Every result must hold the sums of all regions.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -198,7 +198,7 @@ TEST(SparseProof, whoever_starts_a_round_all_are_in_it_and_are_counted_once) {
     }
 }
 
-/// Removes the operand from which the result gets its number of contributors. The proof must reject such schedules.
+/// Removes the operand by which the result counts its contributors. The proof must reject such schedules.
 TEST(SparseProof, counts_of_others_are_seen) {
   const sparse_problem problem{.count = 100, .k = 9, .place = {0, 3}, .period = 3};
   const activation starts{.policy = activation_policy::solo};
@@ -221,14 +221,15 @@ TEST(SparseProof, counts_of_others_are_seen) {
   }
 }
 
-/// A mutant is a schedule with one planted change. The proof must reject every mutant whose change cannot be harmless.
+/// A mutant is a schedule with one planted change. The proof must reject every mutant, unless its change may be
+/// harmless.
 TEST(SparseProof, no_message_goes_astray_unseen) {
   const auto is_grave = [](const mutant_list& all, std::size_t k) {
     const std::string name = all.name(k);
     const bool moves = name.find("(send") != std::string::npos || name.find("(recv") != std::string::npos;
     const bool shifts = all.how(k) == mutation::shift_offset && moves;
-    // The results of some kernels only control other ops. To replace such a kernel is harmless if all ranks get the
-    // same result.
+    // The results of some kernels only control other ops. Replacing such a kernel is harmless if all ranks get the same
+    // result.
     const bool is_by_function = name.find(" is a ") != std::string::npos;
     return all.how(k) == mutation::swap_peers || shifts || (all.how(k) == mutation::change_kernel && !is_by_function);
   };

@@ -49,9 +49,9 @@ TEST(SparseTypical, shares_are_of_something) {
   EXPECT_EQ(typical_share(asked(3, 9, 1), 4), 2u);
 }
 
-/// Returns an upper bound of the bytes of counters that a rank of oktopk sends. In each pass of the search for
-/// thresholds, an allreduce combines counters. This allreduce has one more step if the number of ranks is not a power
-/// of two. A rank also sends the number of items of every owner.
+/// Returns an upper bound of the bytes of counters that a rank of oktopk sends. The search for thresholds has several
+/// passes. In each pass, an allreduce combines counters. This allreduce has one more step if the number of ranks is not
+/// a power of two. A rank also sends the number of items of every owner.
 double counter_bytes(const sparse_problem& problem) {
   std::uint64_t counters = drift_bins(problem);
   for (unsigned pass = 0; pass < threshold_passes(problem.type); ++pass) counters += threshold_bins(problem.type, pass);

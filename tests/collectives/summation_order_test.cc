@@ -1,6 +1,6 @@
 // Tests of the order in which each algorithm adds up contributions, against the table of docs/reference/collectives.md.
 //
-// The schedules run with expressions instead of numbers: every element of the input of rank r is the leaf r, and a sum
+// The schedules run with expressions instead of numbers. Every element of the input of rank r is the leaf r, and a sum
 // is a node of a tree. Each element of an output is then the tree of its sum. The test derives the cells of the table
 // from comparisons of these trees. Rounds with real numbers must give the bits that the trees predict.
 #include <gtest/gtest.h>
@@ -152,7 +152,7 @@ struct buffers_of_rank {
   binding memory;
 };
 
-/// Returns those ranges of the postcondition that are sums. Each of them is a whole output.
+/// Returns those ranges of the postcondition that are sums. Each such range is a whole output.
 std::vector<promised_range> sums_of(const request& of) {
   std::vector<promised_range> all = of.how->of->contents_of(of.size, of.data).ranges;
   std::erase_if(all, [](const promised_range& one) { return one.what != promised_content::reduced; });
@@ -223,8 +223,8 @@ std::vector<std::vector<double>> sums_by(lockstep_world::lanes lanes, const requ
   return outputs;
 }
 
-/// Returns whether the bits of a sum depend on whether the engine computes the sum, or a group of worker threads (a
-/// lane) computes it in pieces.
+/// Returns whether the bits of a sum change if a group of worker threads (a lane) computes the sum in pieces instead of
+/// the engine.
 bool depends_on_cores(const algorithm& how, rank size) {
   request one{&how, size, shape_of(how, size, k_count)};
   one.data.type = dtype::f64;
@@ -241,8 +241,8 @@ bool differ(const std::vector<trees>& x, const std::vector<trees>& y) {
   return false;
 }
 
-/// Changes the typical request in several ways. Returns whether any changed request is accepted and adds up
-/// contributions in another order than the typical request.
+/// Changes the typical request in several ways. Returns whether a changed request is accepted and adds up contributions
+/// in a different order.
 bool differs_from_usual(const algorithm& how, rank size, const std::vector<std::function<void(shape&)>>& changes) {
   const std::vector<trees> usual = play({&how, size, shape_of(how, size, k_count)});
   return std::ranges::any_of(changes, [&](const auto& change) {
@@ -276,7 +276,7 @@ bool depends_on_memory(const algorithm& how, rank size) {
                              [](shape& data) { data.in_place = true, data.is_visible = false; }});
 }
 
-/// Returns whether the order of summation changes if the world has one more rank, which contributes nothing.
+/// Returns whether the order of summation changes if the world has a further rank that contributes nothing.
 bool depends_on_ranks(const algorithm& how, rank size) {
   const request fewer{&how, size - 1, shape_of(how, size - 1, k_count)};
   request more{&how, size, shape_of(how, size, k_count)};

@@ -1,5 +1,5 @@
 // Tests of tunables: the radix, the segment size, and the division into uneven blocks. For all values, the schedules of
-// every generator must meet the postcondition of their collective, and must have the predicted cost. Generators ignore
+// every generator must meet the postcondition of their collective and have the predicted cost. Generators ignore
 // tunables that they do not use.
 #include <gtest/gtest.h>
 
@@ -83,7 +83,7 @@ TEST_P(Knobs, some_ranks_may_have_nothing) {
   }
 }
 
-/// The blocks of an exchange are random: a pair of ranks may have no block, an empty block or several blocks, and some
+/// The blocks of an exchange are random. A pair of ranks may have no block, an empty block or several blocks. Some
 /// ranks send a block to themselves.
 TEST_P(Knobs, pairs_may_have_any_number_of_blocks) {
   const algorithm& it = GetParam();

@@ -1,4 +1,4 @@
-// Conformance tests for transports (the "exam"): they check the contract in libsched/transport/endpoint.h. To run the
+// Conformance tests for transports (the "exam"). They check the contract in libsched/transport/endpoint.h. To run the
 // tests on a transport, implement exam_world (exam_bench.h) and add three lines:
 //
 //     class inproc_exam : public ::testing::TestWithParam<exam::question> {};
@@ -6,8 +6,8 @@
 //     INSTANTIATE_TEST_SUITE_P(every, inproc_exam, ::testing::ValuesIn(exam::k_questions),
 //     exam::name_of_question);
 //
-// Each test is a plain function, called a question. ask() runs a question and returns the fault that the question has
-// found, or an empty string. endpoint_exam_test.cc shows that faulty transports fail.
+// Each test is a plain function and is called a question. ask() runs a question and returns the fault that the question
+// has found, or an empty string. endpoint_exam_test.cc shows that faulty transports fail.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -34,8 +34,8 @@ inline void transfer(bench& b, round_no round, const std::vector<parcel>& what, 
   b.fence();
 }
 
-/// Returns the four kinds of payload routes of one capacity. A kind determines whether the application or the endpoint
-/// allocates the source memory, and whether the receiver names a target or reads the payload in place.
+/// Returns the four kinds of payload routes of one capacity. The application or the endpoint allocates the source
+/// memory. The receiver names a target, or reads the payload in place.
 inline std::vector<route> kinds_of_route(std::uint64_t capacity) {
   std::vector<route> routes;
   for (const bool foreign : {false, true})
@@ -77,7 +77,7 @@ inline void null_moves_nothing_but_its_tally(bench& b) {
 }
 
 /// If a receive has too little memory for its message, the receiver gets only the length and the tally of the message.
-/// In the next round, the receive has enough memory, and the message arrives.
+/// (The tally counts contributors.) In the next round, the receive has enough memory, and the message arrives.
 inline void messages_without_room_are_dropped(bench& b) {
   b.start(2);
   std::vector<route> routes = kinds_of_route(9000);
@@ -154,7 +154,7 @@ inline parcel parcel_of(std::size_t route, round_no round, std::uint64_t capacit
 }
 
 /// Every rank sends to every other rank in every round. A rank starts the next round without waiting for other ranks,
-/// so it can be one round ahead of them. Two landing slots per edge must be enough.
+/// so the rank can be one round ahead. Two landing slots per edge must be enough.
 ///
 /// Edges with tag 1 carry no message in some rounds.
 inline void rounds_run_back_to_back(bench& b, std::uint32_t tags) {
@@ -262,7 +262,7 @@ inline void nothing_is_overwritten_with_credits(bench& b) {
     for (const route& kind : kinds_of_route(capacity)) credits_hold_back_a_fast_sender(b, kind);
 }
 
-/// If the transport allows it, the sender has already sent two more messages whenever the receiver posts a receive.
+/// The sender is two messages ahead of the receiver, if the transport permits this.
 inline void messages_of_one_edge_arrive_in_order(bench& b) {
   constexpr round_no k_rounds = 100;
   b.start(2);
@@ -303,8 +303,8 @@ inline void edges_between_one_pair_are_told_apart_by_tag(bench& b) {
   }
 }
 
-/// Sends and receives of forty edges complete. Each call of poll() can return at most one completion, and no completion
-/// may be lost or repeated.
+/// The sends and receives of forty edges complete. Each call of poll() has room for at most one completion. No
+/// completion may be lost or repeated.
 inline void a_narrow_poll_loses_nothing(bench& b) {
   b.start(2);
   std::vector<route> routes;
@@ -504,8 +504,8 @@ inline void demand_records(bench& b, rank of, int content) {
     demand(each == std::byte(content), "rank ", of, " gathered a record of another exchange");
 }
 
-/// Many exchanges follow each other. Rank 0 is always one exchange ahead, because it posts its next record before the
-/// other ranks gather.
+/// Many exchanges follow each other. Rank 0 posts its next record before the other ranks gather, so rank 0 is always
+/// one exchange ahead.
 inline void records_are_exchanged_again_and_again(bench& b) {
   constexpr int k_rounds = 20;
   b.start(3);
@@ -545,9 +545,9 @@ inline void an_exchange_is_pending_while_a_record_is_missing(bench& b) {
   }
 }
 
-/// Fails unless the commit was given up on all ranks because of rank `late`. If give_up() does not take effect at once
-/// (settles_at_once), the commit may also succeed. In both cases, the next exchange must succeed, and the outcomes on
-/// all ranks must be equal.
+/// Fails unless all ranks report that the commit was given up because of rank `late`. If give_up() does not take effect
+/// at once (settles_at_once() is false), the commit may also succeed. All ranks must report the same outcome, and the
+/// next exchange must succeed.
 inline void demand_given_up(bench& b, rank late) {
   std::array<status, 3> verdicts{};
   for (rank r = 0; r < 3; ++r) {
@@ -565,7 +565,7 @@ inline void demand_given_up(bench& b, rank late) {
     if (b.has(r)) demand_records(b, r, static_cast<int>(verdicts[static_cast<std::size_t>(r)]));
 }
 
-/// A commit that one rank gives up fails on all ranks, unless it has already succeeded on some rank.
+/// A commit that one rank gives up fails on all ranks, unless the commit has already succeeded on a rank.
 inline void a_commit_is_settled_once(bench& b) {
   b.start(3);
   for (int k = 0; k < 9; ++k) {
@@ -605,8 +605,8 @@ inline void worlds_of_some_ranks_exchange(bench& b) {
   }
 }
 
-/// Some ranks form a world without an exchange in the home world: they find each other by a key. An offer must not
-/// match an offer with another key, or an offer that was withdrawn.
+/// Some ranks form a world without an exchange in the home world. They find each other by a key. An offer must not
+/// match an offer with another key, or a withdrawn offer.
 inline void members_meet_by_a_key(bench& b) {
   b.start(3);
   const std::vector<rank> those{2, 0};
@@ -637,7 +637,7 @@ inline void members_meet_by_a_key(bench& b) {
   }
 }
 
-/// Attaches the edges `mine` on rank 0 and `theirs` on rank 1, and fails unless both ranks detect the mismatch. Both
+/// Attaches the edges `mine` on rank 0 and `theirs` on rank 1. Fails unless both ranks detect the mismatch. Both
 /// endpoints must be usable afterwards.
 inline void demand_unmatched(bench& b, const std::vector<edge_spec>& mine, const std::vector<edge_spec>& theirs,
                              std::string_view how) {

@@ -12,8 +12,8 @@ namespace {
 using testing::fault;
 using testing::faulty_endpoint;
 
-/// A world of correct endpoints with a planted fault, the same on each endpoint. The endpoints stage their payloads,
-/// because the fault `shares_what_differs` needs staged payloads.
+/// A world of correct endpoints to which the same fault is added. The endpoints stage their payloads, because the fault
+/// `shares_what_differs` needs staged payloads.
 class faulty_world final : public exam::exam_world {
  public:
   explicit faulty_world(fault what) : fault_(what) {}

@@ -1,9 +1,9 @@
 // The tools of the conformance tests in endpoint_exam.h: a world of endpoints, routes between the endpoints, and
 // parcels. A parcel is a message whose content both ends can compute. A test that finds a fault throws a complaint.
 //
-// If one process has all ranks, a single thread drives them. If the ranks are spread over several processes, all
-// processes run the same tests. Each process then skips the operations of ranks in other processes, and fence() keeps
-// the processes in step. A wait that takes longer than exam_world::patience() throws a complaint.
+// If one process has all ranks, a single thread drives them. Otherwise all processes run the same tests, and each
+// process skips the operations of ranks in other processes. fence() keeps the processes in step. A wait that takes
+// longer than exam_world::patience() throws a complaint.
 #pragma once
 
 #include <algorithm>
@@ -43,14 +43,14 @@ class exam_world {
 
   virtual std::chrono::milliseconds patience() const { return std::chrono::seconds(10); }
 
-  // Abilities that some transports lack.
+  // Some transports lack these abilities.
   virtual bool sees_closed_peers() const { return true; }
   virtual bool rings_bells() const { return true; }
   virtual bool sees_both_ends() const { return true; }   ///< true if link() compares both ends of an edge
   virtual bool settles_at_once() const { return true; }  ///< true if give_up() of a commit takes effect at once
 
-  /// Called after all resources were given back. Returns a description of resources that the transport still holds, or
-  /// an empty string.
+  /// The tests call this function after they have given back all resources. Returns a description of resources that the
+  /// transport still holds, or an empty string.
   virtual std::string leftovers() { return {}; }
 };
 
@@ -111,8 +111,8 @@ struct parcel {
     }
   }
 
-  /// Returns the offset of the first eight-byte word at `place` that differs from the content, or `bytes` if there is
-  /// none.
+  /// Returns the offset of the first eight-byte word at `place` that differs from the content. Returns `bytes` if no
+  /// word differs.
   std::uint64_t first_difference(const std::byte* place) const {
     for (std::uint64_t at = 0; at < bytes; at += k_word) {
       const std::uint64_t word = word_at(at);
@@ -168,7 +168,8 @@ class bench {
   void detach(rank of);
   void disconnect();
   std::uint32_t id_of(rank of) const { return instances_ + 3 * static_cast<std::uint32_t>(of); }
-  /// Advances to the next instance ids, for a test that attaches edges with attach_end(). Must be called for all ranks.
+  /// Advances to the next instance ids. Tests that attach edges with attach_end() must call this function for all
+  /// ranks.
   void begin_instance() { ++instances_; }
   result<std::vector<link_id>> attach_end(rank of, const std::vector<edge_spec>& edges, bool credits = false);
   std::size_t routes() const { return routes_.size(); }
@@ -202,7 +203,7 @@ class bench {
   void post_receive(std::size_t index, round_no round, std::uint64_t room = ~std::uint64_t{0});
   bool is_received(std::size_t index) const { return routes_[index].arrived.has_value(); }
   void verify(std::size_t index, const parcel& what) const;
-  /// Verifies the length and the tally of a received message. Also verifies that no byte was written to the target.
+  /// Verifies the length and the tally of a received message, and that no byte was written to the target.
   void verify_told(std::size_t index, const parcel& what) const;
   void fetch(std::size_t index);
   void release(std::size_t index);
@@ -219,8 +220,8 @@ class bench {
   // --- time ----------------------------------------------------------------------------------------------
   std::size_t poll(rank of, std::size_t width = 16);
   void turn();
-  /// Polls all endpoints `turns` times, so that a forbidden event has time to happen. Returns at once in a process
-  /// without ranks.
+  /// Polls all endpoints `turns` times. A forbidden event thus has time to happen. Returns at once in a process without
+  /// ranks.
   void settle(int turns = 200) {
     const bool has_any = std::ranges::any_of(ends_, [](const endpoint* end) { return end != nullptr; });
     for (int i = 0; has_any && i < turns; ++i) turn();
@@ -232,7 +233,7 @@ class bench {
     world_.enter_fence();
     until([&] { return world_.is_fence_open(); }, "the other processes");
   }
-  /// Like fence(), but polls no endpoint.
+  /// Does the same as fence(), but polls no endpoint.
   void fence_without_polls() {
     world_.enter_fence();
     const auto limit = std::chrono::steady_clock::now() + world_.patience();

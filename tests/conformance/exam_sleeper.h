@@ -1,4 +1,4 @@
-// Sleep of a thread that drives an endpoint, for tests of wake-ups.
+// Lets a thread that drives an endpoint sleep, for tests of wake-ups.
 #pragma once
 
 #include <chrono>

@@ -193,8 +193,9 @@ class Terminal:
 
 
 def tools(folder: pathlib.Path, python: str) -> None:
-    """Writes wrapper scripts to `folder`: `python`, and torchrun if installed beside `python`; `mpiexec` and `mpicc` of
-    MPICH, because Debian's links may point to another MPI; compilers that treat warnings as errors."""
+    """Writes wrapper scripts to `folder`. They start `python`, and torchrun if it is installed beside `python`. They
+    start `mpiexec` and `mpicc` of MPICH, because Debian's links may point to another MPI. Compilers treat warnings as
+    errors."""
     folder.mkdir()
     warnings = "-Wall -Wextra -Werror"
     names = {"python": (python, ""), "torchrun": (shutil.which(pathlib.Path(python).parent / "torchrun"), ""),

@@ -1,7 +1,7 @@
 # Installs BUILD and moves the result to PREFIX, because an installed tree must be relocatable. Builds the program in
 # CONSUMER against the tree, through find_package and through pkg-config, and runs the program. If MPI_PROGRAM is set,
-# builds that program, too, and runs it with MPIEXEC. If HELLO is set, links HELLO with the static library and runs
-# three ranks with the installed command.
+# builds that program, too, and runs it with MPIEXEC. If HELLO is set, links HELLO with the static library. Runs the
+# result with the installed command, on three ranks.
 cmake_minimum_required(VERSION 3.21...3.25)
 set(scratch ${PREFIX}.consumers)
 set(staging ${PREFIX}.staging)

@@ -1,6 +1,6 @@
-# Configures the project in PARENT, which adds the library as a subfolder, without oneTBB, CLI11, nlohmann_json and
-# googletest. The library must be built alone and without -Werror, and the project must install only its own files.
-# (.ci/portability also builds the project.)
+# Configures the project in PARENT, which adds the library as a subfolder. CMake must not find oneTBB, CLI11,
+# nlohmann_json or googletest. The library must be built alone and without -Werror, and the project must install only
+# its own files. (.ci/portability also builds the project.)
 cmake_minimum_required(VERSION 3.21...3.25)
 file(REMOVE_RECURSE ${WORK})
 set(absent "")

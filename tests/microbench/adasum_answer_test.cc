@@ -39,8 +39,8 @@ adasum_tree linear_adasum_tree(std::size_t leaves) {
   return tree;
 }
 
-/// Returns the tree of all other algorithms. If the number of leaves exceeds a power of two by r, the leaves 2i and 2i
-/// + 1 are merged first, for each i < r. Then adjacent nodes are merged until one node remains.
+/// Returns the tree of all other algorithms. Let r be the number of leaves beyond a power of two. First, the leaves 2i
+/// and 2i + 1 are merged for each i < r. Then adjacent nodes are merged until one node remains.
 adasum_tree folded_adasum_tree(std::size_t leaves) {
   adasum_tree tree{leaves};
   const std::size_t rem = leaves - std::bit_floor(leaves);

@@ -1,8 +1,9 @@
-// Explores the activation broadcast (the signals that start a partial round) exhaustively. The library generates the
-// schedules, and the firing rule is the library's round.h. A signal receive reads a variable, which may take any of the
-// values in flight. The collective behind the gate (the op by which a rank enters the round) is the most liberal
-// synchronising collective: a rank may leave a round at any time after all ranks have entered the round. In the model
-// no rank leaves the last round, because the rank would only fire no more ops.
+// Explores the activation broadcast exhaustively. The activation broadcast is the set of signals that start a partial
+// round. The schedules come from the library's generators, and the firing rule is the library's round.h. A signal
+// receive reads a variable, which may take any of the values in flight. The gate is the op by which a rank enters the
+// round. The collective behind the gate is the most liberal synchronising collective. In this collective, a rank may
+// leave a round at any time after all ranks have entered the round. In the model no rank leaves the last round, because
+// no op would fire afterwards.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -24,11 +25,12 @@ using lsched::rank;
 constexpr std::size_t k_most_ranks = 8;
 constexpr std::size_t k_most_ops = 16;  // maximum number of ops of an activation
 
-/// The changing state of a rank. The state omits data that can no longer have any effect: tokens of an ended round,
-/// signal values that satisfy no future round, and the application's call if another rank has started the round.
+/// The changing state of a rank. The state omits data that can no longer have any effect. Such data are tokens of an
+/// ended round, and signal values that satisfy no future round. If another rank has started the round, the
+/// application's call has no effect either.
 struct rank_state {
   std::uint8_t round = 1;
-  std::uint8_t called = 0;  ///< latest round that the application has called for; may be one round ahead
+  std::uint8_t called = 0;  ///< latest round for which the application has called; may be one round ahead
   bool is_caller = false;
   std::uint16_t completed = 0;  ///< completed ops, one bit for each op
   std::array<std::uint8_t, k_most_ops> tokens{};
@@ -136,7 +138,8 @@ class activation_system final : public models::system {
     forced_.clear();
     forced_moves(forced_);
     if (!forced_.empty()) return {};
-    // In this state only calls are possible. Therefore all ranks must have entered every round that was called for.
+    // In this state only calls are possible. Therefore all ranks must have entered every round for which a rank has
+    // called.
     const std::uint8_t called = std::ranges::max(ranks, {}, &rank_state::called).called;
     if (called > 0 && !all_have_entered(called))
       return "round " + std::to_string(called) + " was called, but a rank sleeps";
@@ -234,7 +237,7 @@ class activation_system final : public models::system {
   const rules how_;
   std::vector<std::size_t> ops_;            ///< number of ops of each rank's activation
   std::vector<std::size_t> calls_, gates_;  ///< index of each rank's call op and gate op
-  /// For each rank and signal send: the index of the receive at the peer.
+  /// For each rank and signal send: index of the receive at the peer.
   std::array<std::array<std::size_t, k_most_ops>, k_most_ranks> targets_{};
   world_state now_;
   mutable std::vector<move> forced_;  ///< temporary list of forced moves

@@ -1,4 +1,4 @@
-// The memory that the threads of a model share. The arena is one block of memory, so that its bytes can be saved and
+// The arena is the memory that the threads of a model share. It is one block, so that its bytes can be saved and
 // restored.
 #pragma once
 
@@ -17,9 +17,9 @@ class arena_scope {
   arena_scope& operator=(const arena_scope&) = delete;
 };
 
-/// Makes operator new allocate from `pool`, a part of the arena. `pool` begins with the count of its bytes in use, so
-/// that allocations are part of the saved state. Explored threads that allocate need such a pool. An empty span
-/// restores the normal operator new.
+/// Makes operator new allocate from `pool`, a part of the arena. `pool` begins with the number of its bytes in use, so
+/// that allocations are part of the saved state. Explored threads that allocate need a pool. An empty span restores the
+/// normal operator new.
 void allocate_from(std::span<std::byte> pool);
 
 /// Returns the allocated part of the arena.

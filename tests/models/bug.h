@@ -1,5 +1,5 @@
-// Planted bugs in the explorer's copy of the library. CMakeLists.txt defines the bugs, and a test selects one bug at a
-// time while the program runs. A test that selects an unknown bug explores the unchanged code and finds no fault.
+// Selects planted bugs in the explorer's copy of the library. CMakeLists.txt defines the bugs. A test selects one bug
+// at a time while the program runs. A test that selects an unknown bug explores the unchanged code and finds no fault.
 #pragma once
 
 #include <cstddef>
@@ -19,8 +19,8 @@ constexpr bug bug_of(std::string_view name) {
 
 inline bug planted = bug_of({});
 
-/// If true, a thread that waits for a device sleeps for at most a millisecond, as in the library. If false, only rings
-/// of the doorbell wake such a thread.
+/// If true, a thread that waits for a device sleeps for at most a millisecond, as in the library. If false, only the
+/// doorbell wakes such a thread.
 inline bool caps_naps = true;
 
 }  // namespace models

@@ -14,7 +14,7 @@ TEST(device_model, rings_get_every_round_on) {
     expect_right(scenario);
 }
 
-// Each test has up to 5 million states, and needs up to 20 seconds on one core.
+// Each search has up to 5 million states, and needs up to 20 seconds on one core.
 constexpr limits k_large{.states = 20'000'000, .time = std::chrono::seconds(1000)};
 
 TEST(device_model_soak, two_jobs) {

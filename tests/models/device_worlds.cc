@@ -1,10 +1,10 @@
 // Worlds with a device beside the rank of one_rank.h. Jobs end, and streams reach gates, while no thread polls. The
-// device does only what its contract requires (libsched/engine/device.h, round_gate.h): the device rings the doorbell
-// for an event only if a thread has armed the device before the event. The code that rings is the same as in the host
-// function of offload/cuda/streams/gpu_bell.cc, and CMakeLists.txt checks that both agree.
+// device does only what its contract requires (libsched/engine/device.h, round_gate.h). It rings the doorbell for an
+// event only if a thread has armed the device before the event. The code that rings is a copy of the host function in
+// offload/cuda/streams/gpu_bell.cc. CMakeLists.txt checks that both agree.
 //
-// A thread may nap (sleep with a short timeout) only in worlds in which a ring is lost, rings are refused, or no core
-// is free. In all other worlds, threads sleep as long as they would without a device, so that only rings wake them.
+// A nap is a sleep with a short timeout. Threads may nap only in worlds in which a ring is lost, rings are refused, or
+// no core is free. In all other worlds, only rings wake sleeping threads.
 #include "tests/models/one_rank.h"
 
 namespace lsched {
@@ -12,7 +12,7 @@ namespace {
 
 enum class ringing : std::uint8_t { works, is_lost, is_refused };
 
-/// Events of a device that happen one after the other, as in a stream. An event rings the doorbell if a thread has
+/// Events of a device, which happen one after the other, as in a stream. An event rings the doorbell if a thread has
 /// armed the event.
 class event_row {
  public:
@@ -28,7 +28,7 @@ class event_row {
     return rings != ringing::is_refused;
   }
 
-  /// Completes `most` events, each as soon as the event was added. Called in the device's thread.
+  /// Completes `most` events. Completes each event as soon as it was added. The device's thread calls this function.
   void serve(std::uint64_t most) {
     for (std::uint64_t number = 1; number <= most; ++number) {
       for (std::uint64_t seen; (seen = put_.load()) < number;)
@@ -78,7 +78,7 @@ class row_gate final : public round_gate {
 
 constexpr std::size_t k_rows = 2;
 
-/// A device with one row of jobs for each of two instances, or with one row for both instances.
+/// A device with one row of jobs per instance, or with one row for both instances.
 class rows_device final : public device, public device_memory {
  public:
   explicit rows_device(doorbell& bell) : bell_(bell), rows{event_row(bell), event_row(bell)} {}
@@ -390,7 +390,7 @@ models::report gate_beside_gate(const circumstances& around) {
   return all.explore("auxiliary");
 }
 
-/// The instance is cancelled while a round waits for a stream, or is about to wait. Streams that wait for the round
+/// A thread cancels the instance while a round waits for a stream, or is about to wait. Streams that wait for the round
 /// must continue.
 models::report cancellation_at_gate(const circumstances& around) {
   device_model all(around, act::nothing);

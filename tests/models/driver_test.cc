@@ -1,6 +1,6 @@
 // Tests the worlds of driver_worlds.cc: ownership of the engine, posts (requests to the engine) and the doorbell. The
-// explorer executes every interleaving of the threads' accesses, with store buffers. A message or a post that stays
-// unhandled because threads sleep or have left is a fault.
+// explorer executes every interleaving of the threads' accesses, with store buffers. If all threads sleep or have left,
+// an unhandled message or post is a fault.
 #include <gtest/gtest.h>
 
 #include "tests/models/expect.h"
@@ -38,9 +38,9 @@ TEST(driver_model, no_message_and_no_post_is_left_lying) {
     expect_right(scenario);
 }
 
-// Each test visits all states: 78 million states for "two waiters" (6 minutes on one core, 3 GB), 29 million states for
-// "nap handed over" (90 seconds), and 3 to 6 million states for each other test (10 to 20 seconds). A search that
-// reaches a limit fails.
+// Each test visits all states. "two waiters" has 78 million states (6 minutes on one core, 3 GB). "nap handed over" has
+// 29 million states (90 seconds). Each other test has 3 to 6 million states (10 to 20 seconds). A search that reaches a
+// limit fails.
 constexpr limits k_large{.states = 100'000'000, .time = std::chrono::seconds(3000)};
 
 TEST(driver_model_soak, two_waiters) { expect_right("two waiters", k_large); }
@@ -90,9 +90,9 @@ TEST(driver_model_bug, every_changed_line_is_caught) {
   });
 }
 
-// The classic fault: both threads read before either store has left its store buffer. (If a round ends directly after a
-// send, the engine executes a locked instruction, which also empties the store buffer. The engine executes no such
-// instruction after a send in the middle of a round.)
+// This is the classic fault: both threads read before either store has left its store buffer. (If a round ends directly
+// after a send, the engine executes a locked instruction, which also empties the store buffer. The engine executes no
+// such instruction after a send in the middle of a round.)
 TEST(driver_model_bug, messages_published_without_a_fence_are_caught) {
   for (const std::string_view scenario : {"message for waiter", "messages for waiter"}) {
     const report found = run(scenario, {.bug = "looks_without_a_fence"});

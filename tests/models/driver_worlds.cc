@@ -1,5 +1,5 @@
-// Worlds that test ownership of the engine, posts (requests to the engine), the doorbell and the threads that sleep on
-// the doorbell: one rank with the threads that docs/inside/threading.md describes.
+// Worlds that test ownership of the engine, posts (requests to the engine), and the doorbell with its sleeping threads.
+// Each world has one rank with the threads that docs/inside/threading.md describes.
 #include "tests/models/one_rank.h"
 
 namespace lsched {
@@ -15,7 +15,7 @@ models::report message_for_waiter(const circumstances& around) {
   return all.explore();
 }
 
-/// Two messages of one sender arrive for a thread that waits for them one after the other.
+/// Two messages of one sender arrive. A thread waits for one message after the other.
 models::report messages_for_waiter(const circumstances& around) {
   rank_model all(around, act::receives, act::receives);
   all.add_sender_of_two();
@@ -74,7 +74,7 @@ models::report reader_and_waiter(const circumstances& around) {
   return all.explore();
 }
 
-/// A message of another rank's engine arrives for a waiting thread.
+/// The engine of another rank sends a message to a waiting thread.
 models::report engine_for_waiter(const circumstances& around) {
   rank_model all(around, act::receives, act::nothing);
   all.add_sending_rank();
@@ -258,8 +258,8 @@ models::report nap_of_waiter(const circumstances& around) {
   return all.explore();
 }
 
-/// A message arrives while the application computes. At the start of the round the auxiliary thread is about to sleep,
-/// asleep, or not yet running.
+/// A message arrives while the application computes. When the round starts, the auxiliary thread is about to sleep,
+/// sleeps, or does not run yet.
 models::report nap_of_auxiliary(const circumstances& around) {
   rank_model all(around, act::receives, act::nothing, medium::time_driven);
   all.add_sender(0);
@@ -322,7 +322,7 @@ models::report look_at_round(const circumstances& around) {
   return all.explore("auxiliary");
 }
 
-/// The application starts a round, and waits for its end later.
+/// The application starts a round. Later it waits for the end of the round.
 models::report left_to_caller(const circumstances& around) {
   rank_model all(around, act::receives, act::nothing, medium::rings, cores::taken);
   all.limit_early_naps();

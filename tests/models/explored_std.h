@@ -1,5 +1,5 @@
-// Replaces `std::atomic`, the futex call, the clock and yields by versions that the explorer controls. Therefore a
-// model is the library's own code, compiled once more. This header must be included first, before the library's source.
+// Replaces `std::atomic`, the futex call, the clock and yields by versions that the explorer controls. The library's
+// own source, compiled with this header, is the model. This header must be included first, before the library's source.
 //
 // The copy of the library has another namespace (CMakeLists.txt defines `lsched` as a macro), because the program also
 // contains the unchanged library. CMakeLists.txt plants bugs into the copy (bug.h).

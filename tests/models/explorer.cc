@@ -30,7 +30,8 @@ std::uint64_t hash_of(std::span<const std::byte> state) {
   return fold(sum ^ rest[0], other + rest[1]);
 }
 
-/// A set of hashes of states, in a hash table that doubles its size when it is half full. 0 marks a free entry.
+/// A set of hashes of states, in a hash table. A free entry has the value 0. The table doubles its size when half of
+/// its entries are taken.
 class hash_set {
  public:
   /// Returns false if the hash is already in the set.

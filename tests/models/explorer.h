@@ -1,9 +1,8 @@
 // A depth-first search of all states that a small system can reach.
 //
 // States are stored as 64-bit hashes. With n states, the probability that two different states have equal hashes is n^2
-// / 2^65 (3e-8 for a million states). The search keeps the path to the current state, so the report of a fault lists
-// the steps that lead to the fault. A search that does not finish within its limits reports a fault, because it has
-// proved nothing.
+// / 2^65 (3e-8 for a million states). The search keeps the path to the current state. Therefore the report of a fault
+// lists the steps that lead to the fault. A search that reaches its limits has proved nothing, and reports a fault.
 #pragma once
 
 #include <chrono>

@@ -1,5 +1,5 @@
-// Tests the explorer, which must find exactly the executions that the memory model allows. A search that does not
-// finish must fail.
+// Tests the explorer. It must find exactly the executions that the memory model allows. A search that does not finish
+// must fail.
 #include "tests/models/explorer.h"
 
 #include <gtest/gtest.h>
@@ -61,7 +61,7 @@ TEST(explorer, a_store_buffer_is_first_in_first_out) {
   EXPECT_EQ(found.fault, "") << to_text(found);
 }
 
-/// Each of two threads makes three loads. After the first step of each thread, the states form a grid.
+/// Each of two threads makes three loads. After the first step of each thread, the reachable states form a grid.
 TEST(explorer, visits_every_interleaving_once) {
   threads all(memory::sc);
   words* shared = nullptr;

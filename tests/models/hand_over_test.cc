@@ -1,5 +1,6 @@
-// Tests the worlds of hand_over_worlds.cc and claim_worlds.cc: threads hand over the buffers of a partial instance, and
-// ranks give up an instance whose memory is read. The explorer executes every interleaving of the threads' accesses.
+// Tests the worlds of hand_over_worlds.cc and claim_worlds.cc. Threads hand over the buffers of a partial instance.
+// Ranks give up an instance while another rank reads its memory. The explorer executes every interleaving of the
+// threads' accesses.
 #include <gtest/gtest.h>
 
 #include "tests/models/expect.h"

@@ -3,9 +3,9 @@
 // application collects them. The engine and the application share the times of calls. docs/inside/threading.md
 // describes the threads.
 //
-// Offers are decimal digits: offer k is 10^k, so a sum shows how often each offer is included. Other threads may run in
-// the middle of an arithmetic operation, and every reader reads twice. Therefore the explorer always detects a buffer
-// that two threads use at the same time.
+// Offer k is 10^k, so the decimal digits of a sum show how often each offer is included. Other threads may run in the
+// middle of an arithmetic operation, and every reader reads twice. Therefore the explorer always detects two threads
+// that use a buffer at the same time.
 #include "tests/models/explored_std.h"
 
 #include "libsched/partial/call_times.h"
@@ -87,7 +87,7 @@ struct offering {
       its.done(*captured);
     }
   }
-  /// Checks that no offer is lost or repeated, including pending offers. Must be called outside of the explored
+  /// Checks that no offer, pending offers included, is lost or repeated. Must be called outside of the explored
   /// threads.
   std::string fault(bool withdraws) {
     const auto pending = its.capture().buffer;
@@ -117,8 +117,8 @@ models::report offer_against_capture(const circumstances& around) {
 
 // --- a leave after the last offer ------------------------------------------------------------------------------------
 
-/// An application that leaves directly after an offer. capture() marks the last capture (`is_last`), after which the
-/// engine runs no further round.
+/// An application that leaves directly after an offer. For the last capture, capture() returns `is_last`. The engine
+/// then runs no further round.
 struct leaving {
   value memory[contribution::k_buffers]{};
   contribution its{k_adding,
@@ -193,7 +193,7 @@ struct delivering {
       published.store(round);
     }
   }
-  /// Borrows every result, reads it in place, and reads it again before the next result is borrowed.
+  /// Borrows every result and reads it in place. Reads the result again before the next result is borrowed.
   void borrower() {
     value seen = 0;
     const std::byte* lies_at = nullptr;

@@ -1,12 +1,12 @@
-// A rank for the explorer: offload/driver.{h,cc}, offload/job_board.{h,cc}, libsched/engine and
-// libsched/transport/doorbell.{h,cc}. Scenarios add the threads that docs/inside/threading.md describes. A file that
-// includes this header compiles the library's code once more, and must include this header first.
+// A rank for the explorer, with the library's driver, job board, engine and doorbell. Scenarios add the threads that
+// docs/inside/threading.md describes. A file that includes this header compiles the library's code once more, and must
+// include this header first.
 //
-// All code is the library's own code, except for the transport. To send, a thread stores a stamp, and records that it
-// must check the receiver's doorbell. The shm endpoint has the same two lines, as CMakeLists.txt checks. The thread
-// checks the doorbell later, when it has nothing else to do. A time-driven transport (such as the MPI endpoint) stores
-// a stamp but never rings. In most scenarios the senders are threads that only send. Scenarios in which an engine sends
-// have two ranks.
+// Everything except the transport is the library's own code. To send, a thread stores a stamp, and records that it must
+// check the receiver's doorbell. The shm endpoint sends by the same two lines of code, and CMakeLists.txt checks that
+// they agree. The thread checks the doorbell later, when it has nothing else to do. A time-driven transport, such as
+// the MPI endpoint, stores a stamp but never rings. In most scenarios the senders are threads that only send. Scenarios
+// in which an engine sends have two ranks.
 #pragma once
 
 #include "tests/models/explored_std.h"
@@ -73,7 +73,7 @@ constexpr std::uint32_t k_links = 2;
 enum class medium : std::uint8_t { rings, time_driven };
 enum class cores : std::uint8_t { free, taken };
 
-/// A transport that has landing stamps, but no payloads.
+/// A transport that moves landing stamps (round numbers), but no payloads.
 class stamps final : public endpoint, public endpoint_memory {
  public:
   explicit stamps(medium what)
@@ -182,11 +182,11 @@ class board_lane final : public lane {
   job_board board;
 };
 
-/// The action of a schedule's only op: a message to or from the other rank, arithmetic on the lane or on the device, or
-/// nothing.
+/// The action of a schedule's only op. The op receives or sends a message, computes on the lane or on the device, or
+/// does nothing.
 enum class act : std::uint8_t { nothing, receives, sends, computes, computes_on_device };
 
-/// A function that creates the device of a rank. The device rings the doorbell that the function gets.
+/// A function that creates the device of a rank. The device rings the doorbell that is passed to the function.
 using device_maker = device* (*)(doorbell&);
 
 schedule_ptr one_op(act what) {
@@ -261,8 +261,8 @@ struct one_rank {
     models::require(drives.run(*it[which], &round, never) == status::ok, "a run fails");
   }
 
-  /// Changes the doorbell so that every check of the doorbell leads to a ring. Afterwards no thread of this rank may
-  /// check the doorbell.
+  /// Changes the doorbell so that every check of the doorbell rings it. Afterwards no thread of this rank may check the
+  /// doorbell.
   void give_bell_away() {
     rings = net.bell().word[doorbell::waiter].load();
     is_given_away = true;
@@ -356,19 +356,19 @@ class rank_model {
   /// Runs `job` before the threads run.
   void set_up(const std::function<void()>& job) { all.set_up(job); }
   /// Sets a rule, which returns an error or an empty string. The rule of expect() must hold in every state. The rule of
-  /// the second function must hold in states in which no move is possible.
+  /// expect_at_end() must hold in states in which no move is possible.
   void expect(std::function<std::string()> rule) { rule_ = std::move(rule); }
   void expect_at_end(std::function<std::string()> rule) { rule_at_end_ = std::move(rule); }
   /// Marks an instance whose round cannot end.
   void leave_open(int which) { open_ = which; }
 
-  /// Makes every nap (a sleep that ends by itself, threads.h) a fault. For worlds in which every event rings the
-  /// doorbell, so that a nap would hide a missing ring.
+  /// Makes every nap (a sleep that ends by itself, threads.h) a fault. If every event of a world rings the doorbell, a
+  /// nap would hide a missing ring.
   void forbid_naps() { all.forbid_naps(); }
   /// Counts sleeps of up to 50 ms as naps.
   void count_long_naps() { all.count_long_naps(); }
-  /// Limits the number of naps that end early (threads.h). Worlds in which two threads nap need this limit, because a
-  /// thread that releases the engine rings a registered waiter each time.
+  /// Limits the number of naps that end early (threads.h). Worlds in which two threads nap need this limit, because
+  /// each release of the engine rings a registered waiter.
   void limit_early_naps() { all.limit_early_naps(2); }
 
   /// Explores the world. When no move is possible, both instances must have finished all rounds for which the

@@ -1,5 +1,6 @@
-// Tests the real engine over the inproc transport in seeded random orders: every registered algorithm, ordinary and
-// partial, on up to 1024 ranks. Most worlds are small, because small worlds show the same bugs and run fast.
+// Tests the real engine over the transport inproc, in random orders that a seed determines. The tests cover every
+// registered algorithm, ordinary and partial, on up to 1024 ranks. Most worlds are small, because small worlds show the
+// same bugs and run fast.
 //
 // A failure prints the seed of the run. LSCHED_TEST_MODEL_SEED=<seed> runs only that seed.
 #include <gtest/gtest-spi.h>
@@ -227,12 +228,12 @@ class random_run {
   activation starts_{};
   aliasing in_place_{};
   std::vector<std::vector<value>> inputs_, outputs_;       ///< input and output of each rank
-  std::vector<std::optional<std::vector<value>>> shared_;  ///< memory that the input and the output of each rank share,
-                                                           ///< if any
+  std::vector<std::optional<std::vector<value>>> shared_;  ///< memory that the input and the output of each rank share;
+                                                           ///< empty without sharing
   postcondition promise_;
   lockstep_world world_;
   std::vector<instance*> its_;
-  std::vector<std::uint64_t> pending_;  ///< number of offers of each rank that are not yet in a result
+  std::vector<std::uint64_t> pending_;  ///< number of each rank's offers that no result includes yet
   std::vector<value> sums_;             ///< sum of all results of each rank
   value offered_ = 0;
 };

@@ -1,10 +1,10 @@
-// Worlds in which the members of a board agree by messages on the survivors, with the library's agreement.cc and
-// roll_call.cc. A member can die between any two messages, so each of its last messages may reach some members only.
-// The other members notice the death at any time afterwards.
+// Worlds in which the members of a board agree on the survivors by messages (a roll call). The code is the library's
+// agreement.cc and roll_call.cc. A member can die between any two messages, so its last messages may reach only some
+// members. The other members notice the death at any time afterwards.
 //
-// The network between two sides can be cut, and heal again. Messages between the sides arrive only when the cut has
-// healed. While the network is cut, a member may notice the silence of the other side, at any time. The member then
-// ignores the other side, and informs its own side at once. It informs the other side when the cut has healed.
+// The network between two sides can be cut, and the cut can heal. Messages between the sides arrive only after the cut
+// has healed. During the cut, a member may notice at any time that the other side is silent. The member then ignores
+// the other side. It informs its own side at once, and the other side when the cut has healed.
 #include "tests/models/bug.h"
 
 #include "libsched/transport/agreement.cc"
@@ -101,7 +101,7 @@ namespace {
 
 using models::circumstances;
 
-/// A message between two members. `kind` is nothing for an answer to a roll call.
+/// A message between two members. `kind` is empty for an answer to a roll call.
 struct letter {
   std::optional<enum agreement::kind> kind{};
   std::uint64_t number = 0;
@@ -115,8 +115,8 @@ struct letter {
 struct budget {
   rank ranks;
   int deaths;
-  int timeouts;   ///< number of calls that the caller gives up; the member calls again after each
-  rank near = 0;  ///< number of members on the first side of a cut, beginning with member 0; 0 if there is no cut
+  int timeouts;   ///< number of calls that time out; the member calls again after a timeout
+  rank near = 0;  ///< number of members on the first side of a cut, counted from member 0; 0 if there is no cut
 };
 
 /// A member, and its outgoing messages to each receiver. The messages to one receiver arrive in order.
@@ -142,10 +142,11 @@ struct member final : roll_call::sender {
   int calls = 0;
   bool is_in_call = false, is_dead = false;
   bool has_stopped = false;               ///< whether only the other side may continue
-  std::vector<std::uint64_t> outcomes{};  ///< outcome of each roll call: 0 unknown, 1 refused, otherwise the members of
-                                          ///< the world plus 2
+  std::vector<std::uint64_t> outcomes{};  ///< outcome of each roll call: 0 is unknown, 1 is refused; otherwise 2 plus
+                                          ///< the list of the new world, with four bits per member
   std::vector<bool> notices{};            ///< for each member: whether this member has lost that member
-  std::vector<bool> silent{};             ///< for each member: whether that member is lost because of its silence
+  std::vector<bool> silent{};             ///< for each member: whether this member has lost that member because of its
+                                          ///< silence
 };
 
 class roll_world final : public models::system {
@@ -261,8 +262,8 @@ class roll_world final : public models::system {
     const auto near = static_cast<std::size_t>(most_.near);
     return (one < near) != (other < near);
   }
-  /// Returns whether member `self` may notice that member `from` is silent: because of a cut, or because another member
-  /// has said so.
+  /// Returns whether member `self` may notice that member `from` is silent. The cause is a cut, or a message from
+  /// another member.
   bool may_notice_silence(std::size_t self, std::size_t from) const {
     if (most_.near == 0 || !are_apart(self, from)) return false;
     for (std::size_t other = 0; other < all_.size(); ++other) {

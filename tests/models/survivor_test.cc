@@ -1,4 +1,4 @@
-// Tests the worlds of survivor_worlds.cc and roll_worlds.cc: ranks that survive a death form a new world (roll call),
+// Tests the worlds of survivor_worlds.cc and roll_worlds.cc. Ranks that survive a death form a new world (roll call),
 // and move a schedule into the new world (carry). One rank dies, and the death can precede any of its accesses. All
 // survivors must be in one world, and each commit must succeed on all survivors or on none.
 #include <gtest/gtest.h>

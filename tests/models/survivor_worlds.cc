@@ -1,5 +1,5 @@
 // Worlds in which ranks continue without a dead rank. The ranks form a new world by a roll call, and move a schedule
-// into the new world (carry) by two commits. The boards, by which ranks exchange records and agree, are those of
+// into the new world (carry) by two commits. Ranks exchange records and agree by the boards of
 // libsched/transport/shm/shm_board{,_roll}.cc. The death of one rank can precede any of its accesses, and the other
 // ranks notice the death at any time afterwards.
 #include "tests/models/explored_std.h"
@@ -33,7 +33,7 @@ struct recovery {
     std::byte behind[(k_ranks + 7) / 8 * 8 + k_ranks * 8];
   };
 
-  /// Performs a roll call, which finds the live ranks and opens a board for them.
+  /// Performs a roll call. It finds the live ranks and opens a board for them.
   void call_roll(rank self) {
     shm_board& fresh = *new shm_board(segment, owed, self, fresh_words[self].words, [](shm_board&) {});
     (void)fresh.regroup(*homes[self]);
@@ -47,8 +47,8 @@ struct recovery {
     has_ended[self] = true;
   }
 
-  /// Runs two commits in a world of all ranks: first the hand-over of the last round, and then the new schedule. A rank
-  /// on which a commit fails closes the world.
+  /// Runs `Commits` commits in a world of all ranks. The first commit agrees on the last round, and the second on the
+  /// new schedule. A rank on which a commit fails closes the world.
   template <int Commits>
   void carry(rank self) {
     std::array<std::byte, k_ranks * board::record_bytes> all{};
@@ -103,8 +103,8 @@ struct recovery {
   memory_of_board fresh_words[k_ranks]{};
   shm_board* homes[k_ranks]{};
   std::uint64_t progress[k_ranks]{};       ///< number of rounds that have ended on each rank
-  std::uint64_t world = 0, outcomes[2]{};  ///< the new world, and the outcomes of its commits (0 unknown, 1 failed, 2
-                                           ///< succeeded)
+  std::uint64_t world = 0, outcomes[2]{};  ///< members of the new world, one bit each; outcomes of the commits: 0 is
+                                           ///< unknown, 1 failed, 2 succeeded
   bool has_ended[k_ranks]{};
   bool is_dead = false;
 };

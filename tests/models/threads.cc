@@ -21,9 +21,9 @@ constexpr std::uint64_t k_naps_in_vain = 2;
 
 threads* g_here = nullptr;  ///< system of the running thread; null outside of explored threads
 
-// The bits of a move. Bits 0-7: index of the thread. Bit 8: the thread's oldest buffered store reaches memory. Bit 9:
-// the thread's deadline passes. Bit 10: the thread's nap ends. Bits 16-31: index of the sleeping thread that this
-// thread wakes.
+// The bits of a move. Bits 0-7: index of the thread. Bit 8 means that the thread's oldest buffered store reaches
+// memory. Bit 9 means that the thread's deadline passes. Bit 10 means that the thread's nap ends. Bits 16-31: index of
+// the sleeping thread that this thread wakes.
 constexpr system::move k_drain = 1u << 8;
 constexpr system::move k_expires = 1u << 9;
 constexpr system::move k_nap_ends = 1u << 10;
@@ -176,8 +176,8 @@ void threads::restore(std::span<const std::byte> state) {
 
 // --- moves -----------------------------------------------------------------------------------------------------------
 
-// Lists the possible moves. If a thread is not yet at an access, lists only the move of this thread, because its work
-// up to the next access does not affect other threads.
+// Lists the possible moves. If a thread is not yet at an access, its next steps do not affect other threads. The list
+// then contains only the move of this thread.
 void threads::moves(std::vector<move>& out) const {
   for (std::size_t i = 0; i < threads_.size(); ++i)
     if (threads_[i]->now.next == access::alone) return out.push_back(static_cast<move>(i));
@@ -261,8 +261,8 @@ bool threads::is_still() const {
   return true;
 }
 
-// Returns whether the thread has napped in vain as often as allowed, and the final check finds no fault. The thread may
-// then stay asleep.
+// Returns whether the thread may stay asleep. This is the case if it has napped in vain as often as permitted, and the
+// final check finds no fault.
 bool threads::is_at_rest(const thread& it) const {
   return has_long_naps_ && it.now.naps_in_vain == k_naps_in_vain && is_still() && judge_ && judge_(true).empty();
 }

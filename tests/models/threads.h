@@ -1,25 +1,25 @@
-// Threads as a system for the explorer: compiled code, whose threads stop before each access to an atomic variable, so
-// that the explorer can choose the order of all accesses.
+// Threads as a system for the explorer. The threads run compiled code, and stop before each access to an atomic
+// variable. The explorer chooses the order of all accesses.
 //
 // Each thread is a coroutine with its own small stack. The whole state consists of the stacks, the registers, the store
 // buffers, and the arena, in which all shared objects are allocated. The state is an array of bytes, which can be saved
-// and restored. Bytes that are no longer used may make one state look like two states, but two states never look like
-// one.
+// and restored. Because of bytes that are no longer used, one state may look like two states. Two states never look
+// like one state.
 //
 // The memory model is x86-TSO (Owens, Sarkar, Sewell 2009). A plain store is put into the FIFO store buffer of the
 // thread, and reaches memory later. A load reads the thread's own buffer first. A locked instruction, and the entry
-// into the kernel, wait until the buffer is empty. A sequentially consistent store is a locked instruction, any weaker
+// into the kernel, wait until the buffer is empty. A sequentially consistent store is a locked instruction. Any weaker
 // store is a plain store, and every load is a plain load. A store to a variable that is not atomic skips the store
 // buffer and reaches memory at once. This is correct because only one thread at a time may use such a variable. (The
 // thread sanitizer checks this rule in the unchanged program.)
 //
-// A thread sleeps by FUTEX_WAIT. Time stands still, so a timeout expires only if the thread is `impatient`: the
-// deadline of such a thread may pass whenever the thread reads the clock or sleeps. A sleep with a timeout of at most a
-// millisecond is a nap, which may end at any moment. A nap is in vain if it ends while no other move is possible. A
-// thread's third nap in vain is a fault, because two naps have changed nothing and further naps never will. A futex
-// wake may reach any of the threads that sleep on the variable.
+// A thread sleeps by FUTEX_WAIT. Time stands still, so a timeout expires only if the thread is `impatient`. The
+// deadline of an impatient thread may pass whenever the thread reads the clock or sleeps. A sleep with a timeout of at
+// most a millisecond is a nap, which may end at any moment. A nap is in vain if it ends while no other move is
+// possible. A thread's third nap in vain is a fault: if two naps have changed nothing, further naps will not either. A
+// futex wake may reach any of the threads that sleep on the variable.
 //
-// Requires x86-64 and glibc, because a switch between threads reads a jmp_buf.
+// This code requires x86-64 and glibc, because a switch between threads reads a jmp_buf.
 #pragma once
 
 #include <csetjmp>
@@ -54,12 +54,11 @@ class threads final : public system {
   /// Allows the latest added thread to allocate up to `bytes` bytes.
   void give_memory(std::size_t bytes);
 
-  /// Limits the number of early naps of each thread. An early nap ends while other moves are possible. For worlds in
-  /// which each nap rings a thread, so that the number of states would be infinite without a limit.
+  /// Limits the number of early naps of each thread. An early nap ends while other moves are possible. If each nap
+  /// rings a thread, the number of states is infinite without this limit.
   void limit_early_naps(std::uint64_t most) { early_naps_ = most; }
 
-  /// Makes every nap a fault. For worlds in which every event rings the doorbell, so that a nap would hide a missing
-  /// ring.
+  /// Makes every nap a fault. If every event of a world rings the doorbell, a nap would hide a missing ring.
   void forbid_naps() { may_nap_ = false; }
 
   /// Counts sleeps of up to 50 ms as naps. A thread may then nap for ever, unless the final check finds a fault.

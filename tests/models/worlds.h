@@ -8,7 +8,7 @@
 
 namespace models {
 
-/// The conditions in which a scenario is explored.
+/// The conditions under which the explorer runs a scenario.
 struct circumstances {
   std::string_view bug;  ///< name of the planted bug in CMakeLists.txt; empty for the unchanged code
   memory model = memory::tso;

@@ -1,6 +1,6 @@
 // Tests of schedules that are cancelled (docs/reference/cancel.md). In some tests ranks are threads, so that the
-// address sanitizer detects accesses to freed memory. In other tests ranks are processes, which reuse the memory and
-// check that no other rank accesses the memory.
+// address sanitizer detects accesses to freed memory. In other tests ranks are processes. These processes reuse the
+// memory and check that no other rank accesses it.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -127,15 +127,14 @@ TEST(cancel, gives_pending_offers_back) {
     barrier.run(20s);
     if (mine.rank() == 0) sum.cancel();
     barrier.run(20s);
-    EXPECT_EQ(sum.withdraw(), mine.rank() == 2 ? 0u : 1u);  // only the second offer was pending; the first was in a
-                                                            // round
+    EXPECT_EQ(sum.withdraw(), mine.rank() == 2 ? 0u : 1u);  // only the second offer was pending
     sum.close(1s);
     barrier.close();
   });
 }
 
-// In a ring, a rank waits for its neighbour, and the neighbour waits, too. The error names the rank at the end of this
-// chain of waits.
+// In a ring, a rank waits for its neighbour, and the neighbour waits for the next rank. The error names the rank at the
+// end of this chain of waits.
 TEST(diagnosis, names_who_has_not_entered_the_round) {
   std::atomic<int> timed_out{0};
   lsched::testing::as_ranks(5, [&](lsched::world& mine) {

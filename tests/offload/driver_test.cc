@@ -614,7 +614,7 @@ class scripted_endpoint final : public endpoint {
   doorbell& bell() override { return bell_; }
   void close() override {}
 
-  /// Sends the signal of a round, as rank 1 would. Any thread.
+  /// Sends the signal of a round, as rank 1 would. Any thread may call this function.
   void raise(std::size_t link, round_no round) {
     registers_[link]->exchange(round);
     ring_if_needed(bell_);

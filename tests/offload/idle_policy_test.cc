@@ -7,7 +7,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// Idles once, as a thread does that has idled for `idle_for` and yielded `yields` times. Returns false if the thread
+/// Idles once. The thread has already idled for `idle_for` and has yielded `yields` times. Returns false if the thread
 /// should sleep instead.
 bool idles_on(const idle_policy& policy, std::chrono::nanoseconds idle_for, std::uint32_t yields) {
   return idle_once(policy, idle_for, yields);

@@ -1,5 +1,5 @@
-// Tools for tests of kernels: a loop over SIMD targets, elements as bit patterns and as numbers, and memory that is
-// inaccessible behind the end of a buffer. The tools share no code with the kernels.
+// Tools for tests of kernels. They loop over SIMD targets, and convert elements between bit patterns and numbers. They
+// also provide buffers with inaccessible memory behind the end. The tools share no code with the kernels.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -102,8 +102,8 @@ inline std::uint64_t bits_of(dtype type, double value) {
 }
 
 /// Divides an element of a floating type by `divisor`. Returns the exact quotient, rounded once to nearest even. A long
-/// double represents every divisor exactly. The long double quotient may look like a tie between two values of `type`
-/// although the division has a remainder. The sign of the remainder then determines the direction.
+/// double represents every divisor exactly. Although the division has a remainder, the long double quotient may look
+/// like a tie between two values of `type`. The sign of the remainder then determines the direction.
 inline std::uint64_t quotient(dtype type, std::uint64_t bits, std::uint64_t divisor) {
   static_assert(std::numeric_limits<long double>::digits >= 64);
   const auto value = static_cast<long double>(value_of(type, bits)), by = static_cast<long double>(divisor);

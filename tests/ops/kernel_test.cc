@@ -1,6 +1,6 @@
 // Tests every kernel against a scalar oracle that shares no code with the kernel, on every SIMD target of this CPU.
 //
-// Elements are compared as bit patterns, so that "equal" means the same bits, for NaN and zero as well.
+// The tests compare elements as bit patterns. NaNs and zeros must therefore have equal bits, too.
 #include "ops/kernel.h"
 
 #include <gtest/gtest.h>

@@ -14,8 +14,9 @@ namespace {
 
 using bits = std::vector<std::uint64_t>;
 
-/// Returns numbers on which laws are likely to fail: zeros of both signs, subnormals, infinities, NaNs with payloads,
-/// the smallest and the largest number, and some numbers in between. For types of one byte, returns all values.
+/// Returns numbers on which laws are likely to fail. These are zeros of both signs, subnormals, infinities, NaNs with
+/// payloads, the smallest and the largest number, and some numbers in between. For types of one byte, returns all
+/// values.
 bits hard_elements(dtype type) {
   bits all;
   if (size_of(type) == 1) {
@@ -103,8 +104,8 @@ TEST(laws, idempotent_kernels_obey_the_others_too) {
     }
 }
 
-/// verify() represents a result by an expression of the inputs, without the parameters of kernels. Therefore a kernel
-/// with parameters must not declare laws.
+/// verify() represents a result by an expression of the inputs. The expression omits the parameters of kernels.
+/// Therefore a kernel with parameters must not declare laws.
 TEST(laws, are_declared_of_no_kernel_with_parameters) {
   for (const kernel_row& row : k_kernel_rows) EXPECT_TRUE(row.laws == law_table{} || !row.has_parameters()) << row.name;
 }

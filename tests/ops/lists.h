@@ -1,5 +1,5 @@
-// Tools for tests of sparse vectors: lists as values and in memory, a reference selection by magnitude, and difficult
-// residuals. The tools share no code with the library's kernels.
+// Tools for tests of sparse vectors. They provide lists as values and in memory, a reference selection by magnitude,
+// and difficult residuals. The tools share no code with the library's kernels.
 #pragma once
 
 #include <random>

@@ -1,4 +1,5 @@
-// Tests status codes, which have names, texts and fixed numbers, and result<T>, which holds a value or a failure.
+// Tests status codes and result<T>. A status code has a name, a text and a fixed number. A result<T> holds a value or a
+// failure.
 #include "ops/status.h"
 
 #include <gtest/gtest.h>
@@ -18,8 +19,8 @@ struct promise {
   std::string_view name;
 };
 
-// A copy of the status codes and names of the C API. The copy is intended: if a code changes, the test must fail,
-// because the change would break compiled programs.
+// A copy of the status codes and names of the C API. The copy is intended. If a code changes, compiled programs break,
+// so the test must fail.
 constexpr std::array<promise, 20> k_promises{{
     {0, "LSCHED_OK"},
     {1, "LSCHED_PENDING"},

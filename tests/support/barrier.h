@@ -5,7 +5,7 @@
 
 namespace lsched::testing {
 
-/// Returns the status of lsched_collective_create.
+/// Creates the schedule of a barrier. Returns the status of lsched_collective_create.
 inline lsched_status create_barrier(lsched_world* world, lsched_schedule** schedule, lsched_diagnostic* why) {
   const lsched_collective_desc desc{.struct_size = sizeof desc, .collective = "barrier"};
   return lsched_collective_create(world, &desc, schedule, why);

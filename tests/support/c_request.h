@@ -11,7 +11,8 @@
 
 namespace lsched::testing {
 
-/// A request with 64-bit integers, which are summed if the collective reduces. Must outlive every use of `desc`.
+/// A request for a collective of 64-bit integers. If the collective reduces, the reduction is a sum. The object must
+/// outlive every use of `desc`.
 struct c_request {
   c_request(const collective& of, world place, const shape& data, std::string_view algorithm) : name(algorithm) {
     desc = {.struct_size = sizeof desc, .collective = of.name.data(), .count = data.count};

@@ -19,8 +19,8 @@ using namespace std::chrono_literals;
 using std::chrono::microseconds;
 
 /// A random trial. All ranks construct the trial from the same seed, so all ranks get the same trial. In some trials
-/// all ranks have long timeouts, so that these trials finish even on a busy machine. In other trials only the rank
-/// after the late rank has a short timeout, so that its cancel ends the waits of the other ranks.
+/// all ranks have long timeouts. These trials finish even on a busy machine. In some trials only the rank after the
+/// late rank has a short timeout. The cancel of that rank then ends the waits of the other ranks.
 struct trial {
   explicit trial(std::uint64_t seed, std::int32_t ranks) : draw(seed) {
     kind = pick(8);
@@ -45,13 +45,13 @@ struct trial {
   std::int32_t late;  ///< rank that starts its round after `delay`
   microseconds delay;
   std::int32_t impatient;
-  microseconds patience, others_patience;  ///< timeout of each call of rank `impatient`, and of each call of the other
-                                           ///< ranks
+  microseconds patience, others_patience;  ///< timeout of the calls of rank `impatient`, and timeout of the calls of
+                                           ///< the other ranks
   std::uint64_t rounds;
 };
 
-/// Cancels a schedule while an exception passes, until no rank reads its memory any more. On a busy machine this may
-/// take longer than the 100 ms for which the schedule's destructor waits. The destructor would then leak the schedule.
+/// If an exception passes, cancels a schedule and waits until no rank reads the schedule's memory. On a busy machine
+/// the wait may exceed 100 ms. The schedule's destructor waits for only 100 ms, and then leaks the schedule.
 class end_of_readers {
  public:
   explicit end_of_readers(lsched::schedule_base& of) : of_(of) {}
@@ -133,9 +133,9 @@ void run_kind(lsched::world& mine, const trial& how) {
   }
 }
 
-/// Runs a trial on this rank. Sets `by` to the rank that an error names. If a call has timed out, but its round ends
-/// before this rank destroys the schedule, the destruction cancels nothing. Ranks that wait for this rank in the next
-/// round then get LSCHED_ERR_PEER and give up, too. Therefore LSCHED_ERR_PEER counts as a timeout.
+/// Runs a trial on this rank. Sets `by` to the rank that an error names. A round may still end after its call has timed
+/// out. If this rank destroys the schedule after that end, the destruction cancels nothing. Ranks that wait for this
+/// rank in the next round then get LSCHED_ERR_PEER. Therefore LSCHED_ERR_PEER counts as a timeout.
 trial_end come_out(lsched::world& mine, const trial& how, std::int32_t& by) {
   try {
     run_kind(mine, how);
@@ -166,7 +166,7 @@ void run_cancel_trials(lsched::world& mine, std::uint64_t trials, std::size_t mo
     expect_all(all_sum, sum_of_ranks(mine.size()));
     expect_all(reused, 42.0);
     expect_all(too, 43.0);
-    if (by == -1 && (mine_is != trial_end::was_told || how.is_partial())) continue;  // offers can fail without a rank
+    if (by == -1 && (mine_is != trial_end::was_told || how.is_partial())) continue;  // the error may name no rank
     ASSERT_TRUE(by >= 0 && by < mine.size()) << "trial " << i;
     ASSERT_EQ(board.look(i, by), trial_end::timed_out) << "trial " << i << ", rank " << by;
   }

@@ -21,7 +21,7 @@ namespace {
 using value = std::int64_t;
 
 constexpr std::size_t k_schedules = 2;
-constexpr int k_offers = 6;  ///< number of contributions of each rank to each schedule
+constexpr int k_offers = 6;  ///< number of contributions that each rank makes to each schedule
 constexpr std::uint64_t k_most_steps = 400'000;
 
 /// The choices that all ranks of a trial must make in the same way.
@@ -63,8 +63,8 @@ struct carried {
   bool has_offered = false;  ///< whether this rank has contributed in the current step of training
 };
 
-/// A rank that runs a training loop without blocking calls. A call of act() makes the next call to the library, or
-/// polls the call that is still pending.
+/// A rank that runs a training loop without blocking calls. act() makes the next call to the library, or polls the
+/// pending call.
 class stepped_rank {
  public:
   stepped_rank(const common_choices& common, const std::shared_ptr<shm_segment>& segment, rank self)
@@ -101,7 +101,7 @@ class stepped_rank {
     }
   }
 
-  /// Simulates the end of this rank's process: the rank stops reading the memory of other ranks.
+  /// Simulates the end of this rank's process. The rank stops reading the memory of other ranks.
   void bury() {
     for (carried& one : its_)
       for (const instance* it : instances_of(one)) net_->abandon(it->id);
@@ -115,7 +115,7 @@ class stepped_rank {
   const std::string& fault() const { return fault_; }
   const ledger& of_schedule(std::size_t i) const { return its_[i].its; }
   std::uint64_t adopted() const { return adopted_; }
-  /// Returns the number of rounds of all schedules that have ended on this rank.
+  /// Returns the number of rounds that have ended on this rank, summed over all schedules.
   std::uint64_t rounds() const {
     std::uint64_t rounds = 0;
     for (const carried& one : its_)
@@ -160,7 +160,7 @@ class stepped_rank {
                          : lag_rule(lag_policy::history, 1 + static_cast<std::uint32_t>(draw >> 8) % 4);
   }
 
-  /// Commits the current schedule and its companion, a schedule by which ranks agree in a flush.
+  /// Commits the current schedule and its companion. The companion is a schedule by which ranks agree in a flush.
   void commit(small_world& in) {
     const world place = in.members->place();
     commit_request wanted{"carried " + std::to_string(current_),
@@ -351,8 +351,8 @@ class stepped_rank {
     one.members.reset();
   }
 
-  /// Restarts the recovery, because another rank has died. `carried` is the number of schedules that are in the new
-  /// world.
+  /// Restarts the recovery, because another rank has died. `carried` is the number of schedules that are already in the
+  /// new world.
   void end_attempt(std::size_t carried) {
     if (carried != 0) std::swap(between_, survivors_);
     close(survivors_);
@@ -376,12 +376,12 @@ class stepped_rank {
   std::array<carried, k_schedules> its_{};
   std::vector<value> gradient_, result_;
   stage stage_ = stage::creating, after_recovery_ = stage::training;
-  std::size_t current_ = 0, resumes_at_ = 0;  ///< index of the current schedule, and of the schedule with which
+  std::size_t current_ = 0, resumes_at_ = 0;  ///< index of the current schedule, and index of the schedule at which
                                               ///< training resumes
   int step_ = 0;
   bool has_flushed_ = false;  ///< whether the current schedule was flushed
   std::shared_ptr<schedule_commit> commit_{};
-  std::vector<instance*> made_{};  ///< instances that commit_ has made
+  std::vector<instance*> made_{};  ///< instances that `commit_` has created
   std::unique_ptr<meeting> meets_{};
   std::optional<carrying> move_{};  ///< state of the move of the current schedule into the new world
   std::shared_ptr<handover> hand_over_{};
@@ -435,8 +435,8 @@ class stepped_trial {
     if (outcome_.recovery == 0 && has_recovered()) outcome_.recovery = step;
   }
 
-  /// Returns either a random live rank or the live rank that has ended the largest number of rounds. The latter may be
-  /// the only rank that has ended this round.
+  /// Returns either a random live rank or the live rank that has ended the largest number of rounds. The latter rank
+  /// may be the only rank that has ended its last round.
   std::size_t draw_victim() {
     std::size_t victim = draw(ranks_.size());
     while (is_dead_[victim]) victim = (victim + 1) % ranks_.size();
@@ -515,8 +515,8 @@ class stepped_trial {
   std::shared_ptr<shm_segment> segment_;
   std::vector<std::unique_ptr<stepped_rank>> ranks_;
   std::vector<bool> is_dead_;
-  std::vector<std::pair<std::size_t, std::uint64_t>> unnoticed_;  ///< each dead rank whose death is unnoticed, and the
-                                                                  ///< number of steps until the other ranks notice it
+  std::vector<std::pair<std::size_t, std::uint64_t>> unnoticed_;  ///< ranks whose death is not yet noticed, and number
+                                                                  ///< of steps until the other ranks notice the death
   std::uint64_t draws_ = 0;
   std::uint64_t first_death_ = 0;  ///< step in which the first rank dies; 0 until all ranks have created their
                                    ///< schedules

@@ -1,7 +1,8 @@
 // Trials of two partial schedules that the surviving ranks move into smaller worlds (lsched_carry). One thread runs all
 // ranks step by step, and a rank may die between any two steps. The engines, boards, commits, moves and sessions are
 // the library's own code, over shared memory. Only the waits between the steps of a move (offload/carry.cc) are
-// reimplemented here.
+// reimplemented here. Each survivor must receive every contribution of every survivor exactly once. All survivors must
+// receive a contribution in the same round.
 #pragma once
 
 #include <cstdint>
@@ -19,10 +20,8 @@ struct carry_trial {
 };
 
 struct carry_outcome {
-  std::string fault;           ///< first error; empty if every survivor has received each contribution of each survivor
-                               ///< once, and in the same round
-  std::uint64_t recovery = 0;  ///< number of steps from the first death until all survivors have collected a result
-                               ///< again
+  std::string fault;           ///< description of the first error, or empty
+  std::uint64_t recovery = 0;  ///< number of steps from the first death until each survivor has collected a new result
   std::uint64_t adopted = 0;   ///< number of results that survivors have adopted from other survivors
   bool is_repeated = false;    ///< whether the survivors repeated a round that a dead rank had ended with another sum
 };

@@ -1,4 +1,5 @@
-// Ranks as child processes of a test: forked, limited in time, and killed only by their process ids.
+// Runs the ranks of a test as forked child processes. Each child has a time limit. A child is killed only by its
+// process id.
 #pragma once
 
 #include <signal.h>

@@ -1,4 +1,5 @@
-// The ranks whose calls start a round of a partial collective, computed independently of the library for comparison.
+// Computes which calls start a round of a partial collective. Tests compare the library with this independent
+// computation.
 #pragma once
 
 #include <algorithm>

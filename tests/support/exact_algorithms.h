@@ -7,9 +7,8 @@
 
 namespace lsched::testing {
 
-/// Returns all algorithms that move data, except for algorithms of partial collectives, of adaptive sums, and of
-/// collectives with owners (collectives/algorithm/collective.h). On integers, the returned algorithms give exact
-/// results.
+/// Returns all algorithms that move data, except those of partial collectives and of adaptive sums. On integers, the
+/// returned algorithms give exact results.
 inline const std::vector<const algorithm*>& exact_algorithms() {
   static const std::vector<const algorithm*> all = [] {
     std::vector<const algorithm*> some;

@@ -1,6 +1,6 @@
-// A lane (libsched/engine/lane.h: an executor of compute jobs) without threads. The seed or the test determines which
-// jobs are accepted, when and in which pieces they are computed, and when they end. Until a job has been computed, the
-// job's target holds a pattern, unless the target is also an operand.
+// A lane (libsched/engine/lane.h: an executor of compute jobs) without threads. The seed determines which jobs are
+// accepted, and when and in which pieces they are computed. The seed or the test determines when jobs end. Until a job
+// is computed, its target holds a pattern, unless the target is also an operand.
 #pragma once
 
 #include <gtest/gtest.h>

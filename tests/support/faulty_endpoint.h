@@ -1,5 +1,5 @@
-// An endpoint that wraps a correct endpoint and adds one fault. Tests use it to show that the conformance tests of
-// transports (tests/conformance/endpoint_exam.h) detect every fault.
+// An endpoint that wraps a correct endpoint and adds one fault. It shows that the conformance tests of transports
+// (tests/conformance/endpoint_exam.h) detect every fault.
 #pragma once
 
 #include <algorithm>

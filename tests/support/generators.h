@@ -1,4 +1,4 @@
-// Generators for tests of single algorithms. Each function calls the generator of that name in the registry.
+// Generators for tests of single algorithms. Each function calls the generator that has the same name in the registry.
 #pragma once
 
 #include "collectives/registry.h"

@@ -118,9 +118,9 @@ void inproc_world::state::give_up(inproc::instance& what, const end_reason& reas
   has_given_up = true;
 }
 
-// Creates the edges of all members when the first rank links the instance. As a result, a message of a fast rank finds
-// its landing slot, and a slow rank finds both ends of an edge even if the fast rank has detached. Returns false if a
-// member has not attached, or if the two ends of an edge do not match.
+// Creates the edges of all members when the first rank links the instance. Therefore the landing slots exist before a
+// fast rank sends. A slow rank finds both ends of an edge even if the fast rank has detached. Returns false if a member
+// has not attached, or if the two ends of an edge do not match.
 bool inproc_world::state::connect(std::span<const rank> members, std::span<const member_address> all) {
   const auto made = std::make_shared<inproc::instance>();
   std::vector<std::uint32_t> id_of(places.size());

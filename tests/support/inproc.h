@@ -5,18 +5,18 @@
 // edge arrive in order; messages of different edges arrive in any order. The same seed and the same calls give the same
 // events, so a failing run can be replayed by its seed.
 //
-// The transport is strict rather than fast. For each message, it chooses at random how the payload travels:
+// The transport is strict rather than fast. For each message, the transport chooses at random how the payload travels:
 //   * the payload is copied when the message is sent,
 //   * the receiver claims the payload while the message is in flight, and reads it from the sender's memory on arrival,
 //     or
 //   * the receiver reads the payload in the sender's memory, and releases the payload later.
 // After a sender has withdrawn its memory from readers (close_to_readers), only payloads that were copied or claimed
-// are still read. Because of the three ways, some sends complete at once and others later, so a schedule that
-// overwrites a source too early is detected. Released memory and new memory are filled with a pattern.
+// are still read. Because the ways differ, some sends complete at once and others later. This reveals schedules that
+// overwrite a source too early. Released memory and new memory are filled with a pattern.
 //
 // If the caller breaks an invariant, health() of that endpoint becomes `internal`, and first_fault() describes the
-// error. Errors are a message that exceeds the capacity of its edge, a round that is sent twice or left out, a landing
-// slot that is overwritten before it was consumed, and a release without a message.
+// error. A message must not exceed the capacity of its edge. No round may be sent twice or left out. No landing slot
+// may be overwritten before it was consumed. A release needs a message.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +31,7 @@ struct inproc_options {
   std::uint32_t max_delay_steps = 0;  ///< maximum number of steps from the departure of a message to its arrival; 0
                                       ///< selects 3 * ranks
   bool late_sends = true;             ///< false: the transport copies all payloads, and sends complete at once
-  bool stays_open = false;  ///< planted fault: peers still read the memory of ranks that have closed to readers
+  bool stays_open = false;            ///< planted fault: peers still read memory that a rank has closed to readers
 };
 
 /// The world that all ranks share. It must outlive its endpoints. One thread makes all calls, except for allocate() and

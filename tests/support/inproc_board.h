@@ -1,4 +1,4 @@
-// A board of an inproc world: the object by which ranks exchange records and agree on a commit
+// A board of an inproc world. Ranks exchange records and agree on a commit by their boards
 // (libsched/transport/board.h). Each member publishes its data on a page. The pages are in the world's memory, and all
 // members read them.
 #pragma once
@@ -43,7 +43,7 @@ class inproc_board final : public board {
   inproc_world::state& world_;
   const std::size_t index_;
   inproc::board_page& own_;
-  std::uint64_t number_of_first_ = 1;  ///< index of the page of the world's first rank, plus one
+  std::uint64_t number_of_first_ = 1;  ///< index of the first rank's page, plus one
   std::uint64_t key_ = 0;              ///< key of the offer; 0 if there is no offer
   std::vector<rank> offered_to_;  ///< members of the offered world, as ranks of the home world (the world of all ranks)
   std::vector<rank> members_;     ///< members of this world, as ranks of the home world; empty before join()

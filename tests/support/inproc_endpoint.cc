@@ -197,8 +197,8 @@ void inproc_endpoint::report_end(std::uint32_t id, const end_reason& reason) {
 
 // --- data path: sending ----------------------------------------------------------------------------------
 
-// Checks an invariant that the caller must keep. If `holds` is false, this endpoint fails, and the world records the
-// complaint if it is the first one.
+// Checks an invariant that the caller must keep. If `holds` is false, this endpoint fails. The world records the first
+// complaint.
 bool inproc_endpoint::expect(bool holds, const link_state& where, round_no round, const char* complaint) {
   if (holds) return true;
   health_ = status::internal;
@@ -212,8 +212,8 @@ bool inproc_endpoint::expect(bool holds, const link_state& where, round_no round
 
 namespace {
 
-/// Returns whether `round` may follow `last`. Each credit stands for one round, so an edge with credits must not skip a
-/// round.
+/// Returns whether `round` may follow `last`. An edge with credits must not skip a round, because each credit stands
+/// for one round.
 bool follows(round_no round, round_no last, const edge& on) {
   return on.sender.credits ? round == last + 1 : round > last;
 }
@@ -332,8 +332,8 @@ void inproc_endpoint::payload_arrived(edge& on) {
   if (landing.phase == slot::phase::arrived && landing.round == waited.round) satisfy(on.receiver.link);
 }
 
-// Receives the message in a landing slot. If the sender no longer allows reads of the payload, reports the end of the
-// instance and returns false.
+// Receives the message in a landing slot. If the sender no longer permits reads of the payload, this function reports
+// the end of the instance and returns false.
 bool inproc_endpoint::take(link_state& at, round_no round, message_target into, arrival& out) {
   slot& landing = at.on->slots[round % 2];
   const message& what = landing.what;
@@ -446,7 +446,7 @@ std::size_t inproc_endpoint::poll(std::span<completion> out) {
   return kept;
 }
 
-// Returns whether the awaited event will happen without further calls, because its cause is already in flight.
+// Returns true if the cause of the awaited event is already in flight. The event then happens without further calls.
 bool inproc_endpoint::can_be_satisfied(const link_state& it) const {
   const edge& on = *it.on;
   switch (it.wait.kind) {

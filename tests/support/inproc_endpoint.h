@@ -103,7 +103,7 @@ class inproc_endpoint final : public endpoint, public endpoint_memory, public en
   rank self_;
   std::vector<link_state> links_;
   std::vector<link_id> free_links_;
-  std::vector<link_id> queue_;  ///< links whose awaited event has happened, oldest first; attach() reserves the
+  std::vector<link_id> queue_;  ///< links whose awaited event has happened, oldest event first; attach() reserves the
                                 ///< capacity
   std::size_t waiting_ = 0;
   status health_ = status::ok;

@@ -109,7 +109,7 @@ class edge {
   std::shared_ptr<const instance> of;
   std::optional<end_reason> closed;  ///< set when the sender closes its memory to readers
 
-  /// Returns the reason why peers may not begin further reads of the sender's memory, if there is a reason.
+  /// If peers may not begin further reads of the sender's memory, returns the reason.
   const std::optional<end_reason>& end_of_reads() const { return closed ? closed : of->given_up; }
 
   std::array<slot, 2> slots{};
@@ -133,8 +133,7 @@ class edge {
 struct flight {
   enum class kind : std::uint8_t { claim, payload, signal, credit };
   std::uint64_t due;
-  std::uint64_t number;  ///< index of the departure; flights that are due at the same time arrive in the order of
-                         ///< departure
+  std::uint64_t number;  ///< index of the departure; flights that are due at the same time arrive in this order
   edge* on;
   round_no round;
   enum kind kind;
@@ -153,15 +152,14 @@ struct settlement {
 /// The data that a member publishes on its board. Two records are kept because a rank may be one exchange ahead.
 struct board_page {
   rank owner = k_no_rank;
-  std::size_t most = 0;  ///< maximum number of members; 0 for the board of the home world, which ranks join without
-                         ///< addresses
+  std::size_t most = 0;  ///< maximum number of members; 0 for the board of the home world
   bool is_closed = false;
   std::uint64_t posted = 0;  ///< index of the commit to which the newest record belongs
   std::uint64_t passed = 0;  ///< index of the last commit whose decision the member has seen
   std::array<std::array<std::byte, board::record_bytes>, 2> records{};
   std::array<settlement, 2> settled{};  ///< decisions; only those on the page of the world's first rank count
-  std::vector<member_address> met{};    ///< addresses of the boards of all members of an offer, once all boards have
-                                        ///< been found
+  std::vector<member_address> met{};    ///< addresses of the boards of an offer's members; empty until all boards are
+                                        ///< found
 };
 
 }  // namespace inproc

@@ -1,5 +1,5 @@
 // An allgather of lists, which sends the lengths before the lists. This is the smallest example with packed lists and
-// with both kinds of guards. One kind of guard runs an op only in some rounds, the other kind skips an op if a list is
+// both kinds of guards. One kind of guard runs an op only in some rounds. The other kind skips an op if a list is
 // empty.
 #pragma once
 
@@ -19,7 +19,7 @@ struct list_gather {
   std::uint32_t every = 1;        ///< the messages with lists are sent only in every `every`-th round
   bool lays_out = true;           ///< fault if false: the op that lays out the outputs is missing
   bool turns_lengths = false;     ///< fault: the outputs are laid out with the lengths of the neighbouring ranks
-  bool sends_other_list = false;  ///< fault: a rank sends another list than the list whose length it has sent
+  bool sends_other_list = false;  ///< fault: a rank sends the length of one list and the items of another list
   std::uint64_t typical = 0;      ///< typical number of items in a list, for cost models
 };
 

@@ -35,8 +35,8 @@ struct program {
   std::uint64_t draw(std::uint64_t number) const { return mix(mix(seed) ^ number); }
   bool is_rooted() const { return what == kind::gatherv || what == kind::scatterv; }
 
-  /// Returns a key that determines the block of data from rank `from` to rank `to` in a round. In an allgatherv, all
-  /// ranks receive the same block from a rank.
+  /// Returns the key of a block. The key determines the data that rank `from` sends to rank `to` in a round. In an
+  /// allgatherv, all ranks receive the same block from a rank.
   std::uint64_t key(std::uint64_t round, std::int32_t from, std::int32_t to) const {
     if (what == kind::allgatherv) to = 0;
     return draw(1000 + (round * 64 + static_cast<std::uint64_t>(from)) * 64 + static_cast<std::uint64_t>(to));

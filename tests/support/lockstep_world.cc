@@ -29,8 +29,8 @@ stepped_device& lockstep_world::give_device(rank r) {
   return *devices_.back();
 }
 
-// Drains all lanes before the engines are destroyed. A job of a lane may read memory of another rank, and the end of
-// that rank's engine frees this memory. A real process keeps the memory of other ranks mapped until its own lane has
+// Drains all lanes before the engines are destroyed. A job of a lane may read another rank's memory, which the
+// destructor of that rank's engine frees. A real process keeps the memory of other ranks mapped until its own lane has
 // ended.
 lockstep_world::~lockstep_world() {
   EXPECT_EQ(net_.first_fault(), "") << "seed " << seed_;
@@ -133,7 +133,7 @@ void lockstep_world::remove(const std::vector<instance*>& its) {
   for (auto& known : committed_)
     if (known == its) known.clear();
   for (std::size_t r = 0; r < its.size(); ++r) {
-    // This step removes the engine's request for the instance, if there is one. Messages for which no rank waits may
+    // This step removes the engine's request for the instance, if there is a request. Messages that no rank awaits may
     // still be in flight.
     engines_[r]->step();
     EXPECT_EQ(engines_[r]->remove(*its[r]), status::ok) << "rank " << r << "; " << describe();

@@ -1,9 +1,9 @@
 // Many ranks in one thread: real engines over the inproc transport, stepped in a seeded order.
 //
-// The seed determines the order of steps, the delay of every message, the ranks that have lanes (executors of compute
-// jobs), and the behaviour of these lanes. Therefore a failing run can be replayed by its seed. No call blocks. A run
-// that needs more steps than its limit counts as a hang and fails the test. The error text then lists the event for
-// which each rank waits.
+// The seed determines the order of steps and the delay of every message. It also determines which ranks have lanes
+// (executors of compute jobs), and how these lanes behave. Therefore a failing run can be replayed by its seed. No call
+// blocks. A run that needs more steps than its limit counts as a hang and fails the test. The error text then lists the
+// event for which each rank waits.
 #pragma once
 
 #include <cstdint>
@@ -61,14 +61,14 @@ class lockstep_world {
   /// through all ranks.
   bool run_until(const std::function<bool()>& is_done, std::uint64_t most_steps = 0);
 
-  /// Steps until no engine has made progress, and no message was in flight, for many steps.
+  /// Steps until many steps have passed in which no engine made progress and no message was in flight.
   void settle();
 
   /// Starts a round of an ordinary instance, as the driver does.
   static void start(engine& where, instance& it);
 
-  /// Starts a round on all ranks, in random order with steps in between, and steps until the round has ended on all
-  /// ranks.
+  /// Starts a round on all ranks in random order, with steps between the starts. Then steps until the round has ended
+  /// on all ranks.
   bool run_round(const std::vector<instance*>& its);
 
   /// Removes an instance on all ranks. If an engine refuses, the test fails.
@@ -80,13 +80,13 @@ class lockstep_world {
   /// Kills a rank, which then takes no more steps.
   void kill(rank r);
 
-  /// Slows down a rank: on average, the rank steps in one of `one_in` of its turns.
+  /// Slows down a rank: on average, the rank steps in one of `one_in` turns.
   void set_pace(rank r, std::uint32_t one_in) { pace_[static_cast<std::size_t>(r)] = one_in; }
 
   std::uint64_t draw();
   std::uint64_t draw_below(std::uint64_t limit) { return draw() % limit; }
 
-  /// Returns the seed and, for every rank and instance, the event for which the instance waits.
+  /// Returns a text with the seed, and with the event for which each instance of each rank waits.
   std::string describe() const;
 
  private:

@@ -55,7 +55,7 @@ struct program {
   std::byte at(std::size_t phase, const planned_message& one, std::uint64_t place) const {
     return static_cast<std::byte>((mix(seed ^ (phase << 32 | one.number)) >> place % 8 * 8) + place * 7);
   }
-  /// Returns whether two messages have equal contents. Short messages may be equal by chance.
+  /// Returns whether two messages have equal contents. Short messages may have equal contents by chance.
   bool are_equal(std::size_t phase, const planned_message& one, const planned_message& other) const {
     for (std::uint64_t b = 0; b < std::min<std::uint64_t>(one.bytes, 8); ++b)
       if (at(phase, one, b) != at(phase, other, b)) return false;
@@ -91,8 +91,8 @@ class rank_of_program {
     bool is_sent = false;
     std::int32_t peer = 0, tag = 0;
     std::vector<std::byte> memory{};
-    const planned_message* planned = nullptr;  ///< the message that this send or receive transfers; null for a receive
-                                               ///< before check()
+    const planned_message* planned = nullptr;  ///< message that this send or receive transfers; null for a receive
+                                               ///< until check() is called
     lsched_message* message = nullptr;
     lsched_arrival arrived{};
     std::size_t posted = 0;
@@ -100,8 +100,8 @@ class rank_of_program {
 
   std::uint64_t draw() { return mix(plan_.seed ^ mix(++draws_ * 64 + static_cast<std::uint64_t>(self_))); }
 
-  /// Plans as many receives as there are messages to this rank. A receive matches one rank and one tag, any rank and
-  /// one tag, or every message. The plan does not determine which message a receive gets.
+  /// Plans as many receives as there are messages to this rank. A receive matches a rank and a tag, a tag from any
+  /// rank, or every message. The plan does not determine which message a receive gets.
   void plan_receives(const std::vector<planned_message>& messages) {
     const bool takes_anything = draw() % 4 == 0;
     std::vector<bool> is_from_any(k_tags);
@@ -113,7 +113,7 @@ class rank_of_program {
       made.peer = is_any ? LSCHED_ANY_RANK : one.from;
       made.tag = takes_anything ? LSCHED_ANY_TAG : one.tag;
     }
-    std::uint64_t longest = 0;  // a receive may get any of `messages`, so its memory has room for the longest
+    std::uint64_t longest = 0;  // a receive may get any of `messages`, so it has room for the longest message
     for (const planned_message& one : messages) longest = std::max(longest, one.bytes);
     for (const auto& one : items_) one->memory.resize(longest + 1, std::byte{0xee});
   }
@@ -220,8 +220,8 @@ class rank_of_program {
     return fits ? std::string() : words + ": does not match the receive";
   }
 
-  /// Returns an error if a message was overtaken by a later message from the same rank. This is the case if receive A
-  /// matches both messages and got the later message, and receive B, which was posted after A, got the earlier message.
+  /// Returns an error if a message was overtaken by a later message from the same rank. Let receive A be posted before
+  /// receive B, and let A match the messages of both receives. Then A must get the earlier message.
   std::string find_overtaken(std::size_t phase) const {
     for (const auto& early : items_)
       for (const auto& late : items_) {

@@ -1,4 +1,4 @@
-// The maximum traffic of one rank in a round of Ok-Topk, a sparse allreduce.
+// Computes the maximum traffic of one rank in a round of Ok-Topk, a sparse allreduce.
 #pragma once
 
 #include <algorithm>
@@ -8,19 +8,19 @@
 
 namespace lsched {
 
-/// Returns an upper bound on the number of items that a rank sends in a round, and on the number that it receives, for
-/// any gradients. The bound holds for policy `defer`, an exact selection, and rule `cost` or `always`. The bound
-/// includes the items of all messages. Let P be the number of ranks, and k the result of most_items(). The bound is at
-/// most bound_items if P divides k, or if k (P-2) is at least 2 P ceil(log2 P). In all other cases the shares of the
-/// ranks cannot be equal, and the bound exceeds bound_items by less than 1 + ceil(log2 P) items.
+/// Returns an upper bound on the number of items that a rank sends in a round. The number of items that a rank receives
+/// has the same bound. The bound holds for all gradients, with policy `defer`, an exact selection, and rule `cost` or
+/// `always`. It includes the items of all messages. Let P be the number of ranks, and k the result of most_items(). The
+/// bound is at most bound_items if P divides k, or if k (P-2) is at least 2 P ceil(log2 P). In all other cases the
+/// shares of the ranks cannot be equal, and the bound exceeds bound_items by less than 1 + ceil(log2 P) items.
 ///
-/// Proof: let G <= k be the number of items in the result, f = (P-1)/P, and m the number of shares that a step of the
-/// gathering sends. Over all steps, m adds up to P-1. In the phase `split` (oktopk.cc lists the phases), every rank
-/// sends at most k - ceil(k/P) items, or 1 if k = 1. Let rank A keep the largest number of items, perhaps all items. It
-/// sends G - floor(G/P) items for balance and floor(m G/P) items per step (equal_shares). Together this is 2 G f: in
-/// the first step m is 1, and the floor removes exactly the excess of the balance. Every other rank keeps at most G/2
-/// items. It sends these items for balance, and ceil(m G/P) items per step. After the split, a rank receives its own
-/// share and all other shares: at most G items. All these numbers are largest for G = k.
+/// Proof: let G <= k be the number of items in the result, and f = (P-1)/P. Let m be the number of shares that a step
+/// of the gathering sends. The sum of m over all steps is P-1. In the phase `split` (oktopk.cc lists the phases), every
+/// rank sends at most k - ceil(k/P) items, or 1 if k = 1. Let rank A keep the largest number of items, perhaps all
+/// items. It sends G - floor(G/P) items for balance and floor(m G/P) items per step (equal_shares). The sum is 2 G f:
+/// in the first step m is 1, and the floor removes exactly the excess of the balance. Every other rank keeps at most
+/// G/2 items. It sends these items for balance, and ceil(m G/P) items per step. After the phase `split`, a rank
+/// receives its own share and all other shares. These are at most G items. All these numbers are largest for G = k.
 std::uint64_t most_traffic(const sparse_problem& of);
 
 inline std::uint64_t most_traffic(const sparse_problem& of) {

@@ -69,7 +69,7 @@ void network_hosts::set_rules(const std::string& what, int host, int other) cons
                  address_of(host));
 }
 
-// Installs a queue that accepts only packets of at most one byte, and therefore drops all packets.
+// Installs a queue that accepts only packets of at most one byte. Therefore the queue drops all packets.
 void network_hosts::drop_frames_to(int host) const {
   (void)succeeds("ip netns exec " + switch_name() + " tc qdisc replace dev v" + std::to_string(host) +
                  " root tbf rate 8bit burst 1 limit 1");

@@ -1,4 +1,5 @@
-// Hosts of a test, as network name spaces of Linux. A switch connects them. Only root may make such hosts.
+// Emulates the hosts of a test by network namespaces of Linux. A switch connects the hosts. Only root may make such
+// hosts.
 #pragma once
 
 #include <string>
@@ -16,14 +17,14 @@ class network_hosts {
   /// Returns false if this process may not make hosts, or if the system lacks the command `ip`.
   bool exist() const { return exist_; }
 
-  /// Returns the name of a host's network name space.
+  /// Returns the name of a host's network namespace.
   std::string name_of(int host) const { return prefix_ + std::to_string(host); }
-  /// Moves the calling thread, and threads and processes that it starts later, to a host. Returns false on an error.
+  /// Moves the calling thread to a host. Threads and processes that this thread starts later run on the same host.
+  /// Returns false on an error.
   bool enter(int host) const;
   /// Adds a second interface, which has the same address on each host, like the interfaces of container networks.
   void add_equal_interface(int host) const;
-  /// cut() takes the link of a host down, as if the host had lost its power. The second function takes the link up
-  /// again.
+  /// cut() takes the link of a host down, as if the host had lost its power. heal() takes the link up again.
   void cut(int host) const;
   void heal(int host) const;
   /// Drops all frames to a host, but no frames from the host.

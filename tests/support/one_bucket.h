@@ -1,4 +1,4 @@
-// A vector of one bucket, for lsched_offer, lsched_collect and lsched_flush, which take one pointer for each bucket.
+// A vector that is one bucket. lsched_offer, lsched_collect and lsched_flush take one pointer for each bucket.
 #pragma once
 
 #include <type_traits>

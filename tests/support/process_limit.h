@@ -1,4 +1,4 @@
-// The time limit of a program that mpiexec starts. The limit ends a rank that hangs, even if mpiexec has died.
+// Sets the time limit of a program that mpiexec starts. The limit ends a rank that hangs, even if mpiexec has died.
 #pragma once
 
 #include <unistd.h>

@@ -11,8 +11,8 @@ namespace lsched::testing {
 
 using numbers = std::vector<std::int64_t>;
 
-/// Checks the first output of each rank, given the first input of each rank. Returns a description of the first wrong
-/// element, or an empty string. Reductions are sums.
+/// Checks the first output of each rank against the first inputs of all ranks. Reductions are sums. Returns a
+/// description of the first wrong element, or an empty string.
 std::string broken_promise(const postcondition& promise, const std::vector<numbers>& inputs,
                            const std::vector<numbers>& outputs);
 

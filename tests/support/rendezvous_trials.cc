@@ -20,7 +20,7 @@ constexpr int k_failed = 7, k_left = 9;  // error codes of exchanges
 constexpr std::size_t k_place_of_code = 36;
 
 /// An exchange among threads, like a store that a launcher provides. If a rank leaves, exchanges fail on the other
-/// ranks, so that no rank waits for it.
+/// ranks, so that no rank waits for the rank that left.
 class store {
  public:
   explicit store(rank ranks) : written_(static_cast<std::size_t>(ranks)) {}
@@ -157,7 +157,7 @@ class trial {
         for (record& each : gathered) std::memcpy(each.data(), mine, bytes);
       if (number == 1 && is_planted(wrong_rank::ignores_outcome, self))
         for (record& each : gathered) std::memset(each.data() + k_place_of_code, 0, sizeof(std::int32_t));
-      gathered.resize(static_cast<std::size_t>(own.place.size));  // one per rank that this rank expects
+      gathered.resize(static_cast<std::size_t>(own.place.size));  // one record for each rank that this rank expects
       std::memcpy(all, gathered.data(), gathered.size() * bytes);
       ++number;
       return 0;
@@ -188,7 +188,7 @@ class trial {
 
   // --- expected results ---------------------------------------------------------------------------------------------
 
-  /// Returns what is wrong with a rank's answer, or an empty string.
+  /// Returns a description of the error in a rank's answer, or an empty string.
   std::string find_error(rank who) const {
     switch (what_.what) {
       case trouble::none: return expect(who, status::ok, "");
@@ -220,8 +220,8 @@ class trial {
     return "has an unknown trouble";
   }
 
-  /// Expects that the answer names the first rank that differs from rank 0. A world of one rank has no differing rank.
-  /// If its rank expects two ranks, it gets only one introduction.
+  /// Expects that the answer names the first rank that differs from rank 0. In a world of one rank, no rank differs. If
+  /// that rank expects two ranks, it gets only one introduction.
   std::string expect_difference(rank who, status code, const std::string& words) const {
     if (what_.size == 1 && what_.what != trouble::other_size) return expect(who, status::ok, "");
     if (what_.size == 1) return expect(who, status::mismatch, "have loaded different builds");

@@ -1,8 +1,8 @@
 // Trials of a rendezvous (offload/open/rendezvous.h) whose ranks are threads of one process.
 //
-// A trial has at most one trouble: ranks of another build, host, name space, user or size, ranks that fail, or an
-// exchange that fails or changes bytes. The seed selects the ranks and the bytes that are affected. The trial checks
-// the result on each rank.
+// A trial has at most one trouble. A rank may have another build, host, namespace, user or world size, or may fail. An
+// exchange may fail or change bytes. The seed selects the ranks and the bytes that are affected. The trial checks the
+// result on each rank.
 #pragma once
 
 #include <array>

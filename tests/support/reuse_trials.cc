@@ -39,7 +39,8 @@ struct tally {
   std::atomic<std::uint64_t> finished, failed, wrong;
 };
 
-/// A random collective, and the culprit: the rank that cancels or dies. All ranks draw the same values from the seed.
+/// A random collective with a random culprit. The culprit is the rank that cancels or dies. All ranks draw the same
+/// values from the seed.
 struct drawn_collective {
   drawn_collective(std::uint64_t from, rank ranks)
       : seed(from), size(ranks), salt(static_cast<value>(mix(from) % 1000)) {
@@ -76,10 +77,10 @@ struct drawn_collective {
   postcondition promise{};
   rank culprit = 0;
   rank late = 0;
-  bool enters_in_time = false;  ///< whether the late rank starts the round in time, and is late only in waiting for its
-                                ///< end
+  bool enters_in_time = false;  ///< whether the late rank starts the round in time, and only its wait for the end of
+                                ///< the round is late
   int last_round = 1;           ///< round in which the culprit ends the schedule
-  std::uint64_t looks = 0;      ///< number of polls of the last round before the culprit ends the schedule
+  std::uint64_t looks = 0;      ///< number of times that the culprit polls its last round before it ends the schedule
 };
 
 /// One rank of a collective, with input and output buffers in memory of the library or of the program.
@@ -147,8 +148,8 @@ class rank_of_collective {
 
 bool has_ended_early(lsched_status answer) { return answer == LSCHED_ERR_PEER || answer == LSCHED_ERR_CANCELLED; }
 
-/// Delays this rank until a round has failed on another rank, but for at most 50 ms. That rank reuses its buffers at
-/// once, although they may contain messages that this rank has not read yet.
+/// Delays this rank until a round has failed on another rank, but for at most 50 ms. The other rank reuses its buffers
+/// at once. These buffers may contain messages that this rank has not read yet.
 void come_late(const tally& all, std::uint64_t failed_before) {
   wait_until([&] { return all.failed != failed_before; }, std::chrono::milliseconds(50));
 }
@@ -200,7 +201,7 @@ reuse_result result_of(const tally& all, std::string complaints) {
 // --- cancels -------------------------------------------------------------------------------------------------------
 
 /// Cancels a schedule. LSCHED_ERR_BUSY means that another rank has been reading this rank's buffers for more than 100
-/// ms, because other programs use the reader's core. The caller must not reuse the buffers yet, so this function
+/// ms. This happens when other programs use the reader's core. The buffers must not be reused yet, so this function
 /// cancels again.
 lsched_status cancel(lsched_schedule* schedule) {
   constexpr std::chrono::nanoseconds limit(k_limit_ns);
@@ -256,7 +257,7 @@ reuse_result reuse_after_cancels(rank ranks, std::uint64_t seed, std::uint64_t c
 
 namespace {
 
-/// A rank that runs collectives until it is the culprit and dies, or until only two ranks are left.
+/// A rank that runs collectives. It stops when it is the culprit and dies, or when only two ranks are left.
 class mortal {
  public:
   mortal(std::uint64_t seed, rank self, tally& all) : seed_(seed), self_(self), all_(all) {}

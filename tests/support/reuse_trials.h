@@ -11,8 +11,7 @@
 namespace lsched::testing {
 
 struct reuse_result {
-  std::uint64_t finished = 0;  ///< number of rounds that ended with OK on a rank; the results of all these rounds were
-                               ///< checked
+  std::uint64_t finished = 0;  ///< number of rounds that ended with OK on a rank; their results were checked
   std::uint64_t failed = 0;    ///< number of rounds that ended with PEER or CANCELLED, except on the rank that
                                ///< cancelled or died
   std::string complaints;

@@ -1,5 +1,5 @@
-// The text of a schedule that contains an op of each kind, an op that fires after one of its two predecessors, an
-// in-place receive, and a name with characters that must be escaped.
+// The text of a schedule that contains an op of each kind. One op fires after one of its two predecessors. One receive
+// is in place. A name contains characters that must be escaped.
 #pragma once
 
 #include <string_view>

@@ -1,6 +1,5 @@
-// The parameters with which collectives are tested: world sizes, and strides through lists of cases.
-// LSCHED_TEST_SAMPLE=1 selects fewer cases for slow runs (sanitizers, valgrind). LSCHED_TEST_FULL=1 (`make soak`)
-// selects all cases.
+// Selects the parameters of tests of collectives: world sizes, and strides through lists of cases. LSCHED_TEST_SAMPLE=1
+// selects fewer cases for slow runs (sanitizers, valgrind). LSCHED_TEST_FULL=1 (`make soak`) selects all cases.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +26,7 @@ inline std::uint64_t stride(std::uint64_t tested, std::uint64_t in_sample) {
 }
 
 /// Returns world sizes for tests that run each size in many orders of events. tests/collectives/proof_test.cc proves
-/// the same properties at every size.
+/// the same properties for every size.
 inline std::vector<rank> few_world_sizes() {
   if (sampled()) return {1, 2, 3, 5, 6, 7, 8, 13};
   return {1, 2, 3, 5, 6, 7, 8, 13, 16, 17, 33};

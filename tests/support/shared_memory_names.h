@@ -1,4 +1,4 @@
-// The names under /dev/shm that processes of a test leave behind.
+// Finds the names under /dev/shm that processes of a test leave behind.
 #pragma once
 
 #include <chrono>
@@ -11,8 +11,8 @@
 namespace lsched::testing {
 
 /// Records the names under /dev/shm, and later finds new names that do not disappear. The MPI library of a concurrent
-/// test also creates names for a short time when it starts. Therefore a name counts as left behind only if every check
-/// within ten seconds finds it.
+/// test also creates names for a short time when it starts. Therefore a name counts as left behind only if all checks
+/// find it for ten seconds.
 class shared_memory_names {
  public:
   std::string left_behind() const {

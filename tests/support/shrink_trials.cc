@@ -37,8 +37,8 @@ enum class fate : std::int32_t { training, through, dead };
 /// The contributions that one rank has received from a schedule.
 struct account {
   std::atomic<std::int64_t> offered;               ///< number of contributions that this rank has offered
-  std::atomic<std::int64_t> totals[k_most_ranks];  ///< sum of all contributions that were received from each rank by
-                                                   ///< the end
+  std::atomic<std::int64_t> totals[k_most_ranks];  ///< sum of the contributions that this rank has received from each
+                                                   ///< rank, at the end
   std::atomic<std::uint64_t> sums[k_most_rounds];  ///< hash of the totals after each round; 0 if unknown
 };
 
@@ -55,16 +55,16 @@ struct common_board {
 
 std::int64_t now_ns() { return std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
-/// The steps of a recovery before which a planned death is due.
+/// The steps of a recovery. The timer of a planned death starts directly before one of these steps.
 enum class place_of_death : std::uint8_t { shrink, first_carry, last_carry, close, return_to_training };
 constexpr std::uint64_t k_places_of_death = 5;
 
-/// The time at which a rank dies. A timer sends SIGKILL, so the rank can die at any instruction after the planned
-/// place.
+/// The planned death of a rank. A timer sends SIGKILL, so the rank can die at any instruction after the start of the
+/// timer.
 struct death {
   bool is_planned = false;
   std::int64_t in_step = 0;      ///< step in which the rank dies; 0 if the rank dies in a recovery
-  std::int64_t in_recovery = 0;  ///< first recovery of this rank in which the rank may die
+  std::int64_t in_recovery = 0;  ///< index of the first recovery of this rank in which the rank may die
   place_of_death place = place_of_death::shrink;
   std::uint64_t delay_ns = 0;
 };
@@ -98,7 +98,7 @@ std::vector<death> draw_deaths(const shrink_trial& what) {
   return deaths;
 }
 
-/// Makes a timer of this process send SIGKILL to this process after the delay.
+/// Starts a timer that sends SIGKILL to this process after the delay.
 void die_in(std::uint64_t delay_ns) {
   if (delay_ns == 0) raise(SIGKILL);
   sigevent event{};
@@ -164,7 +164,7 @@ class exchange {
   }
   double first_weight() const { return result_.front(); }
 
-  /// Waits for a short time for a round that never begins. During the wait, the library serves other ranks.
+  /// Serves other ranks for a short time, by waiting for a round that never begins.
   lsched_status serve(lsched_diagnostic* why) {
     return lsched_collect({schedule, UINT64_MAX}, nullptr, k_short_ns, &report_, why);
   }
@@ -238,7 +238,7 @@ class trainee {
     }
     for (exchange& one : its_)
       if (!finish(one)) return false;
-    fate training = fate::training;  // a rank whose timer is about to end the process stays in an earlier state
+    fate training = fate::training;  // a rank whose timer runs keeps the state `dead`
     (void)common_.fates[self_].compare_exchange_strong(training, fate::through);
     return serve() && close();
   }
@@ -315,8 +315,7 @@ class trainee {
     return true;
   }
 
-  /// Collects all remaining results. The flush returns the first of the remaining results, and further calls return the
-  /// others.
+  /// Collects all remaining results. The flush returns the first of them, and further collects return the others.
   bool finish(exchange& one) {
     if (!until_it_holds([&] { return one.flush(&why_); }, "flush")) return false;
     one.add();
@@ -342,7 +341,7 @@ class trainee {
   }
 
   /// Serves other ranks until all ranks have finished training, because a rank that still trains may need this rank. A
-  /// rank whose death is planned serves until SIGKILL arrives.
+  /// rank whose timer runs serves until SIGKILL arrives.
   bool serve() {
     const auto trains = [](const auto& one) { return one.load() == fate::training; };
     while (common_.fates[self_].load() == fate::dead ||
@@ -434,8 +433,8 @@ std::string audit_rounds(const shrink_trial& what, const common_board& common, s
   return complaints;
 }
 
-/// Waits for all processes, and returns the failures. A rank that has recorded its death must have been ended by
-/// SIGKILL.
+/// Waits for all processes, and returns their failures. If a rank has recorded its death, SIGKILL must have ended its
+/// process.
 std::string await_children(const shrink_trial& what, child_ranks& children, const common_board& common) {
   std::string complaints;
   for (rank r = 0; r < what.ranks; ++r) {

@@ -33,8 +33,8 @@ struct shrink_result {
   std::vector<double> gaps_ms;  ///< time from each death until the last survivor had a result of the new world
   int deaths = 0;
   int deaths_in_recovery = 0;  ///< number of deaths during a recovery, caused by `kills_in_recovery`
-  int repeated_rounds = 0;     ///< number of rounds that the survivors repeated, although a dead rank had ended the
-                               ///< round with another sum
+  int repeated_rounds = 0;     ///< number of rounds that a dead rank had ended with one sum, and that the survivors
+                               ///< repeated with another sum
 };
 
 /// Runs a trial with processes as ranks.

@@ -1,4 +1,4 @@
-// Worlds of schedules for simulations, and simulations that must not fail.
+// Creates worlds of schedules, and runs simulations that must not fail.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -36,7 +36,8 @@ inline void run_on_host(const sparse_settlement& job) {
   kernels.settle(residual, job.leaving.items, job.leaving.count, job.leaving.items, job.leaving.count);
 }
 
-/// `seen` returns the address at which the host accesses the vector with a given address.
+/// Runs a job whose vectors the host accesses at other addresses. `seen` maps the address of a vector to the address
+/// for the host.
 template <class Seen>
 void run_on_host(const sparse_job& job, const Seen& seen) {
   if (const auto* const select = std::get_if<sparse_selection>(&job)) {

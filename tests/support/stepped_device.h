@@ -43,7 +43,7 @@ class stepped_device final : public device, public lsched::device_memory {
   void fail() { has_failed_ = true; }
   /// While the device is held, no job ends, unless the device fails.
   void hold(bool is_held) { is_held_ = is_held; }
-  /// Makes allocations, reservations and creations of gates fail after the next `number` of them.
+  /// Lets the next `number` allocations, reservations and creations of gates succeed. All later ones fail.
   void refuse_after(int number) { left_ = number; }
 
   std::uint64_t done() const { return done_; }

@@ -1,5 +1,6 @@
 // A simulated gate for tests that run all ranks step by step in one thread. The gate needs no GPU. A gate starts a
-// round when a stream reaches a certain point, and makes streams wait for rounds. The test advances the streams.
+// round when a stream reaches a certain point. A gate also makes streams wait for rounds. The test advances the
+// streams.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -11,7 +12,7 @@
 
 namespace lsched::testing {
 
-/// A stream that the test advances. `put` is the number of queued entries, and `done` the number of completed entries.
+/// A stream that the test advances. `put` counts the queued entries, and `done` the completed entries.
 struct stepped_stream {
   std::uint64_t put = 0, done = 0;
 };

@@ -211,8 +211,8 @@ void symbolic_world::give_token(rank r, op_id id) {
   if (fires_at(me.ops[id].tokens.add(me.round), op_of(r, id).need)) arm(r, id);
 }
 
-/// Fires an op that has its tokens (one from each predecessor that has completed). A receive of a signal also needs the
-/// signal, so this function is called for tokens and for signals.
+/// Fires an op that has its tokens. (Each completed predecessor gives the op one token.) A receive of a signal also
+/// needs the signal. Therefore this function is called for tokens and for signals.
 void symbolic_world::arm(rank r, op_id id) {
   rank_state& me = ranks_[at(r)];
   op_state& it = me.ops[id];
@@ -395,8 +395,8 @@ std::string symbolic_world::name_of_op(rank r, op_id id) const {
   return text + ")";
 }
 
-/// Returns a description of the ops that wait, or an empty string if all rounds have ended. Called when no event is
-/// left.
+/// Returns a description of the ops that wait, or an empty string if all rounds have ended. Must be called when no
+/// event is left.
 std::string symbolic_world::stuck() const {
   for (rank r = 0; at(r) < ranks_.size(); ++r) {
     const rank_state& me = ranks_[at(r)];

@@ -1,9 +1,9 @@
 // Symbolic execution of the schedules of all ranks, in an order that a seed determines.
 //
-// Ops fire by the rules of libsched/schedule/round.h. The content of a buffer is a term: the number of contributions of
-// each rank, and a hash of the expression that combined the contributions. The reading of a send's source, the arrival
-// of the message and the completion of the send are separate events. A signal arrives some time after it was sent.
-// Ranks begin their rounds at any time, and run ahead as far as the schedules allow.
+// Ops fire by the rules of libsched/schedule/round.h. The content of a buffer is a term. A term has the number of
+// contributions of each rank, and a hash of the expression that combined the contributions. The reading of a send's
+// source, the arrival of the message and the completion of the send are separate events. A signal arrives some time
+// after it was sent. Ranks begin their rounds at any time, and run ahead as far as the schedules allow.
 //
 // The world reports the following errors, with rank, op and round:
 //   * a message without a receiver, a duplicate message, or different counts at sender and receiver;
@@ -34,8 +34,8 @@ namespace lsched::testing {
 /// The content of a buffer.
 struct term {
   bool is_null = false;
-  bool in_rank_order = true;            ///< whether, in every step of the expression, the operand of the lower ranks
-                                        ///< came first
+  bool in_rank_order = true;            ///< whether every step of the expression has the operand of the lower ranks
+                                        ///< first
   rank lowest = 0, highest = 0;         ///< lowest and highest rank that contributes
   std::vector<std::uint16_t> copies{};  ///< number of times that each rank's contribution is included
   std::uint64_t tree = 0;               ///< hash of the expression; equal trees give equal bits
@@ -52,7 +52,7 @@ enum class order : std::uint8_t {
 struct circumstances {
   order how = order::shuffled;
   std::uint64_t seed = 1;
-  rank straggler = k_no_rank;  ///< rank that begins, and calls, only when no other event is possible
+  rank straggler = k_no_rank;  ///< rank that begins rounds and calls only when no other event is possible
   bool one_by_one = false;     ///< whether every rank begins a round only when no other event is possible
   bool in_place = false;       ///< whether the k-th output and the k-th input are the same memory
 };
@@ -82,8 +82,8 @@ class symbolic_world {
   /// Rank r runs the schedule `programs[r]`.
   symbolic_world(std::vector<schedule_ptr> programs, circumstances around);
 
-  /// Runs one round on all ranks for each plan. Returns the first error, or an empty string. Only one of the two
-  /// functions run() may be called, and only once.
+  /// Runs one round on all ranks for each plan. Returns the first error, or an empty string. Call only one of the two
+  /// functions run(), and only once.
   std::string run(std::vector<round_plan> plans);
 
   /// Runs `rounds` rounds in which every rank calls and contributes. Returns the first error, or an empty string.
@@ -94,9 +94,9 @@ class symbolic_world {
   const tally& took(std::size_t i) const { return tallies_[i]; }
   std::uint64_t furthest_ahead() const { return furthest_ahead_; }
 
-  /// Checks that the results of round i are those of an allreduce of `contributors`: exactly their contributions,
-  /// combined in rank order, with equal bits on all ranks. If there are no contributors, all results must be null
-  /// (without any contribution). Returns the first error, or an empty string.
+  /// Checks that the results of round i are those of an allreduce of `contributors`. The results must contain exactly
+  /// their contributions, in rank order, and must have equal bits on all ranks. If there are no contributors, all
+  /// results must be null (without any contribution). Returns the first error, or an empty string.
   std::string allreduce_fault(std::size_t i, const std::vector<bool>& contributors) const;
 
  private:
@@ -132,8 +132,8 @@ class symbolic_world {
     std::vector<memory> memories;
     std::vector<std::uint16_t> memory_of;                    ///< index in `memories` of each buffer's memory
     std::unordered_map<std::uint64_t, op_id> receiver_of{};  ///< receiving op for each kind, sender and tag
-    op_id entry = k_no_op;  ///< op with which the rank enters a round: the capture, or otherwise the call; k_no_op if
-                            ///< there is neither
+    op_id entry = k_no_op;  ///< op by which the rank enters a round: the capture or, without a capture, the call;
+                            ///< k_no_op if the schedule has neither op
     round_no round = 0;
     bool is_running = false;
     std::size_t in_flight = 0;
@@ -196,8 +196,8 @@ schedule_ptr without_dep(const schedule& from, op_id before, op_id after);
 /// Returns the schedule with one op changed. The deps stay the same.
 schedule_ptr with_op(const schedule& from, op_id id, const std::function<void(op&)>& change);
 
-/// Returns whether `after` waits for `before` even without the dep between the two ops, because of other deps. Must be
-/// called only for schedules whose ops wait for all of their deps.
+/// Returns whether other deps make `after` wait for `before`, even without the dep between the two ops. Every op of the
+/// schedule must wait for all of its deps.
 bool is_implied(const schedule& in, op_id before, op_id after);
 
 }  // namespace lsched::testing

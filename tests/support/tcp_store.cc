@@ -26,8 +26,8 @@ bool receive_all(int from, void* data, std::size_t bytes) {
   return true;
 }
 
-/// Makes the socket send bytes at once, and returns the socket. By default, the second of two sends would wait for the
-/// acknowledgement of the first, which the kernel delays by 40 ms.
+/// Makes the socket send bytes at once, and returns the socket. By default, a second send would wait for the
+/// acknowledgement of the first send. The kernel delays acknowledgements by 40 ms.
 int without_delay(int socket) {
   const int on = 1;
   (void)setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);

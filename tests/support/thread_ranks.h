@@ -49,7 +49,7 @@ inline lsched_config test_config() {
 }
 
 /// A world whose ranks are threads. The destructor closes the world. If the library refuses to close the world, the
-/// test fails, so the test must destroy all objects that it has created.
+/// test fails. Therefore the test must destroy all objects that it has created.
 class world_of_threads {
  public:
   explicit world_of_threads(std::int32_t ranks, lsched_config config = test_config())

@@ -11,9 +11,9 @@
 
 namespace lsched::testing {
 
-/// Evaluates the condition until it holds. Returns false if it does not hold within `limit`. Other threads and
-/// processes get the core between two evaluations. To test that an event does not happen, expect false with a short
-/// limit.
+/// Evaluates the condition until it holds. Returns false if the condition does not hold within `limit`. Between two
+/// evaluations, other threads and processes get the core. To test that an event does not happen, expect false with a
+/// short limit.
 template <class Condition>
 bool wait_until(Condition&& condition, std::chrono::nanoseconds limit = std::chrono::seconds(20)) {
   for (const auto deadline = std::chrono::steady_clock::now() + limit; !condition(); sched_yield())

@@ -16,8 +16,8 @@ using home_rank = std::int32_t;
 
 // --- programs ----------------------------------------------------------------------------------------------
 
-/// A random program. Every rank computes the whole program, and executes the steps that concern worlds of which the
-/// rank is a member.
+/// A random program. Every rank computes the whole program, and executes only the steps of worlds in which it is a
+/// member.
 struct program {
   enum class deed : std::uint8_t { split, create, run, destroy, close };
   struct step {
@@ -28,8 +28,7 @@ struct program {
     std::map<std::int32_t, std::size_t> made{};  ///< split: index of the new world of each colour
     bool by_ranks = false;                       ///< split: whether the members of each colour call lsched_split_ranks
     std::size_t schedule = 0;                    ///< schedule of a create or destroy
-    std::vector<std::size_t> schedules{};        ///< run: schedules of which one round each is in flight at the same
-                                                 ///< time
+    std::vector<std::size_t> schedules{};        ///< run: schedules that have a round in flight at the same time
   };
   struct planned_schedule {
     std::size_t world;
@@ -133,7 +132,7 @@ class planner {
   std::vector<std::size_t> worlds_, schedules_;  ///< indices of the open worlds and schedules
 };
 
-/// Executes a program in a thread of one rank. `root` is the first world of the program, and the program closes `root`.
+/// Executes a program in a thread of one rank. `root` is the first world of the program. The program closes `root`.
 class performer {
  public:
   performer(const program& all, home_rank self, lsched_world* root)

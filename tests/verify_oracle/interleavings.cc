@@ -22,10 +22,12 @@ constexpr round_no k_most_rounds = 12;  ///< maximum period of the guards, in ro
 /// The conditions under which all interleavings are executed.
 struct scene {
   std::vector<bool> calls;     ///< whether each rank's application calls
-  bool sends_wait = false;     ///< whether a send waits for its receive and, if schedules hold payloads, for the
-                               ///< readers of its payload
-  bool delays_entries = true;  ///< whether ranks enter the round in every order, rather than as early as possible
-  bool is_rest = false;        ///< whether too few ranks call in a partial round, so that a rank that wakes is a fault
+  bool sends_wait = false;     ///< whether a send waits for its receive; if schedules hold payloads, the send also
+                               ///< waits for the readers of its payload
+  bool delays_entries = true;  ///< whether ranks enter the round in every order; otherwise they enter as early as
+                               ///< possible
+  bool is_rest = false;        ///< whether too few ranks call to start the partial round; a rank that wakes is then a
+                               ///< fault
   bool is_full = false;        ///< whether the round waits for all ranks: a full round, or a round whose deadline has
                                ///< not passed
   round_no round = 1;          ///< round for which guards are evaluated
@@ -178,8 +180,8 @@ class interleaving_player {
     return !on_.of(receive.owner).program->is_holding() || std::ranges::all_of(receive.readers, has_read);
   }
 
-  /// Returns whether the event is independent of all other events that can still precede it. If so, the event can be
-  /// executed at once, as the only choice.
+  /// Returns whether the event is independent of all other events that can still precede it. If so, the check executes
+  /// the event at once and tries no other order.
   bool is_safe(const state& now, event it) const {
     if (!options_.is_reduced) return false;
     const stage_part& part = on_.at(it.part);

@@ -202,8 +202,8 @@ std::vector<request> all_requests() {
       for (const bool in_place : {false, true})
         if (!in_place || (it.of->moves_data && it.needs.in_place)) all.push_back({&it, {}, in_place});
   }
-  // Each rank has two call ops, which may fire in either order. This leads to many orders, so the test includes only
-  // one such algorithm.
+  // Each rank has two call ops, which may fire in either order. This makes many orders, so the test includes only one
+  // such algorithm.
   all.push_back({find("partial_allreduce", "tree"), *read_activation("deadline(1000)"), false});
   return all;
 }

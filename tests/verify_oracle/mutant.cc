@@ -74,8 +74,8 @@ bool drop_dep(draft& in, op_id before, op_id after) {
 
 namespace {
 
-/// Inserts a copy of an op directly after the op, so the indices of later ops grow by one. Successors that waited for
-/// all their deps wait for the copy, too.
+/// Inserts a copy of an op directly after the op. The indices of later ops grow by one. Successors that waited for all
+/// their deps wait for the copy, too.
 void duplicate(draft& in, op_id id) {
   const auto moved = [&](op_id other) { return other > id && other != k_no_op ? other + 1 : other; };
   std::vector<std::uint32_t> degrees;
@@ -94,8 +94,8 @@ void duplicate(draft& in, op_id id) {
   in.head.ops.insert(in.head.ops.begin() + id, op(in.head.ops[id]));
 }
 
-/// Inserts a chain of ops directly after op `id`, so the indices of later ops grow. Ops that waited for op `id` wait
-/// for the chain.
+/// Inserts a chain of ops directly after op `id`. The indices of later ops grow. Ops that waited for op `id` wait for
+/// the chain.
 void insert_after(draft& in, op_id id, std::span<const op> chain) {
   const auto links = static_cast<op_id>(chain.size());
   const op_id last = id + links;
@@ -187,7 +187,7 @@ class mutant_list::enumeration {
     add(mutation::duplicate, words(id) + " is there twice", [id](draft& in) { duplicate(in, id); });
   }
 
-  /// Changes the kernel of a reduction to the next kernel that the dtype supports, or changes the divisor of a
+  /// Replaces the kernel of a reduction by the next kernel that the dtype supports, or changes the divisor of a
   /// division.
   void change_kernel(op_id id) {
     if (at(id).kind == op_kind::compute && at(id).what == kernel::divide)
@@ -258,8 +258,8 @@ class mutant_list::enumeration {
 
   region new_buffer() const { return region(static_cast<std::uint16_t>(program_->buffers().size()), 0); }
 
-  /// Replaces a vector by its adaptive sum with itself. In another mutant, adds the results of dot_norms to the vector,
-  /// although they are not a contribution of any rank.
+  /// Replaces a vector by its adaptive sum with itself. Another mutant adds the results of dot_norms to the vector,
+  /// although these results are not a contribution.
   void adapt(op_id id, const place& it) {
     const buffer sums{.type = dtype::f64, .count = k_dot_sums};
     const place weights{new_buffer(), dtype::f64, k_dot_sums};
@@ -292,7 +292,7 @@ class mutant_list::enumeration {
            buffer{.type = dtype::u64, .count = 1});
   }
 
-  /// Inserts a chain of ops after op `id`. `words_for_operand` describes the operand of the chain's last op. If
+  /// Inserts a chain of ops after op `id`. `words_for_operand` describes the operand of the last op in the chain. If
   /// `scratch` has elements, it becomes an additional buffer.
   void insert(op_id id, const place& it, const std::string& words_for_operand, std::vector<op> chain,
               const buffer& scratch = {}) {
@@ -313,7 +313,7 @@ class mutant_list::enumeration {
   }
 
   /// Multiplies the result of an op. The factor 2^61 equals 1 modulo 2^61-1, so the sums of weights stay the same. The
-  /// factor 1 + 2^64 (2^61-1) also equals 1 modulo 2^64, so the counts stay the same, too.
+  /// factor 1 + 2^64 (2^61-1) also equals 1 modulo 2^64, so the counts also stay the same.
   void multiply_target(op_id id) {
     if (at(id).kind == op_kind::capture) return;
     for (const operand& part : operands_of(at(id), program_->buffers())) {
@@ -416,7 +416,7 @@ class mutant_list::enumeration {
   }
 
   /// Removes or changes the guard of an op (the condition on the rounds in which the op runs). The op at the other end
-  /// of the edge keeps its guard.
+  /// of the op's edge keeps its guard.
   void change_guard(op_id id) {
     add(mutation::change_guard, words(id) + " has no guard", [id](draft& in) { in.head.ops[id].guard = 0; });
     guard other = program_->guards()[at(id).guard - std::size_t{1}];

@@ -1,8 +1,8 @@
-// Mutants: worlds of schedules with one fault each, of the kinds that authors of generators make.
+// A mutant is a world of schedules with one fault. The faults are those that authors of generators make.
 //
-// The quality of a checker is the share of mutants that it detects. Every single fault of a world has an index, which
-// depends only on the schedules. Therefore a run can be repeated, and a seed can select a sample. (DeMillo, Lipton and
-// Sayward, 1978.)
+// The share of mutants that a checker detects is the quality of the checker. Every single fault of a world has an index
+// that depends only on the schedules. Therefore a run can be repeated, and a seed can select a sample. (DeMillo, Lipton
+// and Sayward, 1978.)
 #pragma once
 
 #include <array>
@@ -27,11 +27,12 @@ enum class mutation : std::uint8_t {
   change_kernel,   ///< a reduction or a capture's merge has another kernel, or a division has another divisor; a
                    ///< compute of whole buffers calls a function
   exchange_order,  ///< the operands of a reduction, or two ops of which one waits for the other, are exchanged
-  change_need,     ///< the `need` of an op becomes one, all, or one more or one fewer predecessors than before
+  change_need,     ///< the number of predecessors that an op needs becomes one or all, or changes by one
   lose_signal,     ///< a signal is not sent, not awaited, or not triggered
   change_guard,    ///< an op is skipped in other rounds than before, or in no round
   insert_op,       ///< an inserted op changes the result of another op, or an output after the round has ended
-  multiply,        ///< a result has a factor that is 1 in verify()'s modular weights, or also in its modular counts
+  multiply,        ///< a result is multiplied by a number that equals 1 in the modular arithmetic of verify()'s
+                   ///< weights, or of its weights and counts
 };
 
 inline constexpr std::array<mutation, 13> k_all_mutations{

@@ -89,8 +89,8 @@ draft plain(const schedule& from) {
   return it;
 }
 
-/// Restores those fields of a mutant's op that the mutation may change. If the op then equals the original, the
-/// mutation has changed no other field.
+/// Restores the fields of a mutant's op that the mutation may change. If the op then equals the original, the mutation
+/// has changed no other field.
 void forget(mutation how, op& it, const op& original) {
   if (how == mutation::drop_dep || how == mutation::lose_signal || how == mutation::change_need)
     it.need = original.need;
@@ -269,7 +269,7 @@ TEST(mutant_trial, a_gate_that_does_not_wait_for_the_call_is_killed) {
   EXPECT_NE(verdict.why.find("may capture before the application has called"), std::string::npos) << verdict.why;
 }
 
-/// Even if verify() accepted a mutant that breaks the postcondition, the check of all interleavings would reject the
+/// If verify() accepted a mutant that breaks the postcondition, the check of all interleavings would still reject the
 /// mutant.
 TEST(mutant_trial, what_breaks_the_promise_is_never_equivalent) {
   const subject it = recursive_doubling(2, true);

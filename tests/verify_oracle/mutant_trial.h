@@ -1,5 +1,5 @@
-// The trial of a mutant (a world with a planted fault): checks whether verify() detects the fault. If not, checks
-// whether the mutant is equivalent to the original.
+// The trial of a mutant (a world with a planted fault) checks whether verify() detects the fault. If not, the trial
+// checks whether the mutant is equivalent to the original.
 #pragma once
 
 #include <span>
@@ -11,8 +11,8 @@ namespace lsched {
 
 enum class fate : std::uint8_t {
   killed,      ///< verify() reports a fault
-  equivalent,  ///< the mutant is correct: its schedules are unchanged, or fulfil the postcondition in every order
-               ///< (interleavings.h)
+  equivalent,  ///< the mutant is correct: its schedules are unchanged, or they fulfil the postcondition in every order
+               ///< of events (interleavings.h)
   survived,    ///< verify() accepts the mutant, but the check of all interleavings fails or is undecided
 };
 

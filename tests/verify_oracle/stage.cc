@@ -9,8 +9,8 @@
 namespace lsched {
 namespace {
 
-/// Upper limit of the common period of guards. The limit exceeds every period that play() executes, and its product
-/// with the period of a guard does not overflow.
+/// Upper limit of the common period of guards. The limit exceeds every period that play() executes. The product of the
+/// limit and the period of a guard does not overflow.
 constexpr round_no k_longest_played = round_no{1} << 40;
 
 bool must_happen(op_kind kind) { return is_payload(kind) || kind == op_kind::compute || kind == op_kind::capture; }

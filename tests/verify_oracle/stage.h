@@ -1,5 +1,5 @@
-// A stage: the fixed properties of a small world, as the check of all interleavings (interleavings.h) needs them. The
-// content of memory is an array of cells, one for each element.
+// A stage has the fixed properties of a small world that the check of all interleavings (interleavings.h) needs. Memory
+// is an array of cells, one for each element.
 #pragma once
 
 #include <span>
@@ -25,18 +25,18 @@ struct stage_part {
   std::vector<stage_op> readers{};    ///< receive: ops that read its payload in place
   std::size_t transit = 0;            ///< send: first cell that holds the payload while the payload is in flight
   std::vector<stage_op> conflicts{};  ///< ops that must not use memory at the same time as this op
-  std::vector<stage_op> rivals{};     ///< those ops in `conflicts` that may fire before this op has completed
+  std::vector<stage_op> rivals{};     ///< ops in `conflicts` that may fire before this op has completed
 };
 
 struct stage_rank {
   const schedule* program = nullptr;
   stage_op first = 0;
-  stage_op entry = k_no_stage_op;  ///< op by which the rank enters a round: the capture, or otherwise the call; none if
-                                   ///< the rank enters when it begins the round
+  stage_op entry = k_no_stage_op;  ///< op by which the rank enters a round: the capture or, without a capture, the
+                                   ///< call; none if the rank enters when it begins the round
   stage_op call = k_no_stage_op;
   stage_op full_call = k_no_stage_op;  ///< call op of rounds that wait for all ranks
   bool captures = false;
-  /// Data ops that need not have fired when the exit has completed and no op is in flight.
+  /// Data ops that may still be unfired when the exit has completed and no op is in flight.
   std::vector<stage_op> loose{};
   bool calls_before_capture = true;    ///< whether deps ensure that the call precedes the capture
   std::vector<std::size_t> cells{};    ///< cell of the first element of each buffer

@@ -1,9 +1,9 @@
-// Terms that describe the content of an element exactly: the number of contributions from each input, and the
+// A term describes the content of an element exactly. The term has the number of contributions from each input, and the
 // expression that combined the contributions.
 //
 // Each term has an id. Equal terms have equal ids, so that states of a world can be compared. The size of a term is
-// proportional to the number of ranks, so the table is for small worlds. verify() has a faster representation, which
-// tests compare with these terms.
+// proportional to the number of ranks, so the table is for small worlds. verify() has a faster representation. Tests
+// compare this representation with the terms.
 #pragma once
 
 #include <array>
@@ -55,18 +55,15 @@ class term_table {
 
  private:
   struct term {
-    std::vector<std::uint64_t> copies{};  ///< number of contributions of each rank; the largest integer stands for all
-                                          ///< numbers that exceed it, too
+    std::vector<std::uint64_t> copies{};  ///< number of contributions of each rank; saturates at the largest integer
     std::uint32_t input = 0;
     std::uint64_t index = 0;
     std::uint64_t tree = 0;
     rank lowest = 0, highest = 0;  ///< lowest and highest rank that contributes
     kernel how = kernel::none;     ///< kernel that made this term; none for an element of an input
     bool is_uniform = true;        ///< whether all parts of the expression have the same kernel, input and index
-    bool is_in_rank_order = true;  ///< whether, everywhere in the expression, the operand of the lower ranks comes
-                                   ///< first
-    bool is_sum = false;           ///< whether the term is the result of dot_norms with index `index` for the products
-                                   ///< `of`
+    bool is_in_rank_order = true;  ///< whether every step of the expression has the operand of the lower ranks first
+    bool is_sum = false;           ///< whether the term is result number `index` of dot_norms for the products `of`
     products of{};
   };
   using key = std::tuple<std::uint64_t, std::uint64_t, std::uint64_t>;

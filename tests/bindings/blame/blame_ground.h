@@ -14,10 +14,10 @@
 
 namespace lsched::testing {
 
-/// The kinds of calls, each of which the ranks of a job repeat until the victim ends.
+/// The kinds of calls. All ranks of a job repeat calls of one kind until the victim ends.
 inline constexpr std::array k_families{"rounds", "creates", "splits", "partial", "sparse", "messages", "opening"};
 
-/// The ways in which the victim ends. With the last entry the victim does not end, but is stopped (SIGSTOP).
+/// The ways in which the victim ends. The last entry stops the victim (SIGSTOP) instead of ending it.
 inline constexpr std::array k_ends{"kill", "exit", "_exit", "abort", "segv", "term", "exec", "stop"};
 inline constexpr std::size_t k_deaths = k_ends.size() - 1;
 
@@ -30,7 +30,7 @@ struct blame_ground {
     std::int32_t status;
     std::int32_t named;  ///< rank that the error names, in the numbering of the opened world
     char text[512];
-    /// 0: no report, 1: a report, 2: a report that was written before the victim ended.
+    /// 0 means no report, 1 means a report, and 2 means a report that was written before the victim ended.
     std::atomic<std::int32_t> is_there;
   };
   std::atomic<std::int32_t> victim;      ///< process id of the victim

@@ -1,8 +1,8 @@
-// A rank of a job in which one rank, the victim, ends or stops at a drawn moment: blame_rank FILE FAMILY END SEED,
-// started by `lsched run`. The rank makes calls of the kind FAMILY until a call fails, and writes the error to the
-// shared memory (FILE, see blame_ground.h). If the victim has died, a survivor ends right after its report, with or
-// without closing its handles. The errors of the other ranks must still name the victim. If the victim has stopped, a
-// survivor waits until all survivors have reported.
+// The program of each rank of a job. `lsched run` starts `blame_rank FILE FAMILY END SEED`. One rank, the victim, ends
+// or stops at a random moment. The rank makes calls of the kind FAMILY until a call fails, and writes the error to the
+// shared memory (FILE, see blame_ground.h). If the victim has died, a survivor ends right after its report, and may
+// leave handles open. The errors of the other ranks must still name the victim. If the victim has stopped, a survivor
+// waits until all survivors have reported.
 #include <signal.h>
 #include <sys/resource.h>
 
@@ -58,8 +58,8 @@ void end_as(std::string_view end) {
   if (end == "stop") kill(getpid(), SIGSTOP);
 }
 
-/// Ends the process after a drawn number of steps and then a drawn time. The family "opening" has no steps, so only the
-/// time counts.
+/// Ends the process after a random number of steps and then a random time. The family "opening" has no steps, so only
+/// the time counts.
 void end_at_a_drawn_moment(const job& what, const shared_ground& ground, const std::atomic<std::uint64_t>& steps) {
   const bool is_early = what.family == "opening";
   const std::uint64_t least = is_early ? 0 : 1 + what.drawn(2) % 20;
@@ -183,8 +183,8 @@ class rank_of_job {
     const lsched_status answer = lsched_offer(schedule_, one_bucket(memory_.input.data()), &ticket);
     if (answer == LSCHED_OK)
       return lsched_collect(ticket, one_bucket(memory_.output.data()), job_.timeout_ns(), nullptr, &why_) == LSCHED_OK;
-    return lsched_wait({schedule_, UINT64_MAX}, job_.timeout_ns(), &why_) == LSCHED_OK;  // why_ then names the dead
-                                                                                         // rank
+    // If the wait fails, why_ names the dead rank.
+    return lsched_wait({schedule_, UINT64_MAX}, job_.timeout_ns(), &why_) == LSCHED_OK;
   }
 
   bool run_sparse() {

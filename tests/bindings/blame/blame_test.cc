@@ -43,7 +43,7 @@ struct tally {
 };
 
 /// Checks the reports of a job. On a busy machine, a rank may time out before the victim has stopped. In this case the
-/// remaining reports are ignored.
+/// function ignores the remaining reports.
 void check(const planned_job& what, const shared_ground& ground, std::int32_t victim, tally& all) {
   const lsched_status expected = what.is_stop() ? LSCHED_ERR_TIMEOUT : LSCHED_ERR_PEER;
   for (std::int32_t r = 0; r < what.ranks(); ++r) {
@@ -100,7 +100,7 @@ std::vector<planned_job> deaths(std::size_t number, std::uint64_t first_seed) {
   return jobs;
 }
 
-/// Returns jobs in which the victim stops. The family "opening" is excluded: if a rank stops while ranks open their
+/// Returns jobs in which the victim stops. The family "opening" is not included. If a rank stops while ranks open their
 /// worlds, only the launcher's time limit ends the job.
 std::vector<planned_job> stops(std::size_t number, std::uint64_t first_seed) {
   std::vector<planned_job> jobs;

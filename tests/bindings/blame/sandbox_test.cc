@@ -1,5 +1,6 @@
-// Tests of worlds in sandboxes that refuse system calls. If a call is necessary, opening a world fails and the error
-// names the call. If a call only helps to notice deaths, the library notices deaths by other means (blame_test.cc).
+// Tests of worlds in sandboxes that refuse system calls. If the library needs a refused call, the open fails and the
+// error names the call. Some calls only help to notice deaths. If these calls are refused, the library notices deaths
+// by other means (blame_test.cc).
 #include "tests/bindings/blame/sandbox.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +17,8 @@
 namespace lsched::testing {
 namespace {
 
-/// Opens a world in a sandbox. Returns the exit status of a child: 0 if opening fails as expected.
+/// Opens a world in a sandbox, in a child process. Returns the exit status of the child: 0 if the open fails as
+/// expected.
 int open_in_a_sandbox(const std::string& refused, const std::string& expected_words) {
   refuse_calls(refused);
   lsched_diagnostic why{.struct_size = sizeof why};

@@ -363,8 +363,8 @@ TEST(c_runtime, is_not_closed_while_it_has_schedules) {
   for (lsched_schedule* one : barriers) destroy(one);
 }
 
-// Every schedule of a world has an id. The ids of destroyed schedules are reused one after the other, but not the id of
-// a schedule that still exists.
+// Every schedule of a world has an id. New schedules take the ids of destroyed schedules one after the other. No new
+// schedule may take the id of a schedule that still exists.
 TEST(c_runtime, a_schedule_that_lives_is_in_no_others_way) {
   const world_of_threads world(3);
   world.each([&](lsched_world* runtime, int32_t r) {
@@ -1084,8 +1084,8 @@ TEST(c_partial, model_sync_averages_the_weights_and_forgets_what_is_pending) {
   }
 }
 
-/// If a rank calls more often than rounds end, the rank adds to its pending offer. A round that takes (captures) the
-/// pending offer takes all values that were added before, even while the rank adds another value.
+/// If a rank calls more often than rounds end, the rank adds to its pending offer. A round captures (takes) the pending
+/// offer. The captured offer has all values that were added before, even if the rank adds another value meanwhile.
 TEST(c_partial, a_capture_finds_what_was_offered_before_while_more_is_added) {
   constexpr std::uint64_t k_long = 50'000;
   const world_of_threads world(2);
@@ -1116,7 +1116,8 @@ TEST(c_partial, a_capture_finds_what_was_offered_before_while_more_is_added) {
   });
 }
 
-/// Rank 2 calls later than the other ranks. It leaves while its offer is pending and other ranks average their weights.
+/// Rank 2 calls later than the other ranks. Rank 2 leaves while its offer is pending and the other ranks average their
+/// weights.
 TEST(c_partial, weights_are_averaged_right_though_a_rank_leaves_in_the_middle) {
   for (const char* activation : {"solo", "quorum(2)"}) {
     const world_of_threads world(3);
@@ -1697,7 +1698,7 @@ TEST(c_partial_stats, add_up_while_rounds_go_on) {
 
 // --- schedules by hand ---------------------------------------------------------------------------------------
 
-/// A builder of a schedule by hand, with one input and one output of four integers.
+/// A builder for a hand-written schedule with one input and one output of four integers.
 struct hand {
   explicit hand(lsched_world* world) : runtime(world) {
     EXPECT_EQ(lsched_builder_create(lsched_rank(runtime), lsched_size(runtime), "by_hand", &b), LSCHED_OK);
@@ -1939,7 +1940,7 @@ TEST(c_builder, ranks_must_be_those_of_the_world) {
                       });
 }
 
-// Ranks 1 and 2 send to rank 0, which continues after the first message that arrives.
+// Ranks 1 and 2 send to rank 0. Rank 0 continues after the first message that arrives.
 TEST(c_builder, an_op_may_wait_for_any_of_its_deps) {
   const world_of_threads world(3);
   std::vector<std::unique_ptr<hand>> hands(3);
@@ -2144,8 +2145,8 @@ TEST(c_load, memory_that_was_never_written_may_be_read) {
 
 // --- more than 2 GiB -----------------------------------------------------------------------------------------
 
-// This test needs about 15 GiB of memory: two inputs, two outputs, and for each input a copy that the other rank can
-// read.
+// This test needs about 15 GiB of memory, for two inputs and two outputs. In addition, each input has a copy that the
+// other rank can read.
 TEST(large_message_soak, an_allreduce_of_more_than_two_gibibytes_gets_every_byte_right) {
   constexpr std::uint64_t count = (std::uint64_t{1} << 31) + 17;
   lsched_config config = test_config();

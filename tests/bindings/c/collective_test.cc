@@ -42,7 +42,7 @@ struct buffers_of_world {
     for (numbers& one : outputs) std::ranges::fill(one, -1);
   }
   std::vector<numbers> inputs, outputs;
-  std::vector<std::int64_t> offsets;  ///< start of the input minus start of the output of each rank, in place
+  std::vector<std::int64_t> offsets;  ///< per rank, in place: start of the input minus start of the output
 };
 
 /// Runs three rounds of a schedule on one rank. The last round uses other memory than the first two.
@@ -342,7 +342,7 @@ flags non_finite_by(const lsched_schedule* schedule, std::size_t tensors) {
 }
 
 /// Checks the flags of non-finite tensors after a sum of five tensors. The first four tensors have 40 elements. The
-/// first is finite, rank `size` / 2 makes the next three non-finite, and the last tensor is empty.
+/// first tensor is finite. Rank `size` / 2 makes the next three tensors non-finite. The last tensor is empty.
 void expect_non_finite(lsched_world* runtime, rank r, rank size, lsched_dtype type, const char* algorithm) {
   constexpr double k_infinity = std::numeric_limits<double>::infinity();
   const lsched_tensor tensors[] = {{0, 40}, {40, 40}, {80, 40}, {120, 40}, {160, 0}};

@@ -1,5 +1,5 @@
-// Tests of sums of users' sparse vectors through the C interface: results, errors of a round with wrong items,
-// statistics, and errors of a wrong desc. Ranks are threads.
+// Tests of sums of users' sparse vectors through the C interface. The tests check results, statistics, and the errors
+// of wrong items and of a wrong desc. Ranks are threads.
 #include <gtest/gtest.h>
 
 #include <algorithm>

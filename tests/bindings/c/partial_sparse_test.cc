@@ -1,6 +1,6 @@
-// Tests of partial sparse allreduces through the C interface: no value is lost, rounds do not wait for late ranks, the
-// state can be read between rounds, and a wrong desc is refused with the reason. Ranks are threads. Every wait has a
-// timeout.
+// Tests of partial sparse allreduces through the C interface. No value may be lost, and rounds must not wait for late
+// ranks. The state can be read between rounds. A wrong desc must be refused, and the error must give the reason. Ranks
+// are threads. Every wait has a timeout.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -83,7 +83,7 @@ std::span<float> residual_of(lsched_schedule* schedule) {
 
 lsched_report empty_report() { return {.struct_size = sizeof(lsched_report)}; }
 
-/// The sums of the gradients that a rank has offered and of the updates that it has collected, and its residual.
+/// The totals of one rank: the sum of its offered gradients, the sum of its collected updates, and its residual.
 struct account {
   std::vector<double> given = std::vector<double>(k_count), taken = given, kept = given;
 };
@@ -165,8 +165,8 @@ TEST(c_partial_sparse, who_sleeps_is_not_waited_for_and_not_counted) {
       }
     }
     in_step.arrive_and_wait();
-    // The other ranks call after ten rounds of rank 0. The tenth round may not have ended on these ranks, so they
-    // collect the results of 9 or 10 rounds.
+    // Rank 0 runs ten rounds before the other ranks call. On the other ranks, the tenth round may not have ended yet.
+    // Therefore these ranks collect the results of 9 or 10 rounds.
     if (r != 0) {
       const auto limit = std::chrono::steady_clock::now() + std::chrono::nanoseconds(k_limit_ns);
       void* residual = nullptr;

@@ -1,6 +1,5 @@
-// Tests of structs with a member `struct_size`. The caller of a function may have been compiled with an older or a
-// newer lsched.h, with fewer or more members. k_structs has each such struct of the header, with a call that accepts
-// the struct.
+// Tests of structs with a member `struct_size`. A caller may have been compiled with an older or newer lsched.h, whose
+// structs have fewer or more members. k_structs has each such struct of the header, and a call that accepts the struct.
 #include <gtest/gtest.h>
 #include <array>
 
@@ -122,8 +121,8 @@ struct world_of_one {
 constexpr std::string_view k_text =
     "libsched schedule 2\nname \"\"\nrank 0 of 1\nflags\nactivation none seed 0\nop 0 nop\nexit 0\n";
 
-/// A struct of the header, and a function that accepts the struct. The members are set by the caller, or, if
-/// `is_filled_in`, by the function.
+/// A struct of the header, and a function that accepts the struct. The caller sets the members. If `is_filled_in` is
+/// true, the function sets the members instead.
 struct sized_struct {
   published as;
   std::size_t bytes;
@@ -199,7 +198,8 @@ const sized_struct k_structs[] = {
             EXPECT_EQ(lsched_wait(ticket, k_limit_ns, why), LSCHED_OK);
           }
           EXPECT_EQ(lsched_schedule_destroy(made, k_limit_ns, nullptr), LSCHED_OK);
-          if (const auto read = read_struct(it); !read) (void)report(why, read.error());  // without a diagnostic
+          // lsched_start_with has no diagnostic parameter, so the test gets the error text here.
+          if (const auto read = read_struct(it); !read) (void)report(why, read.error());
           return answer;
         }),
     passed_in<lsched_sparse_desc>([](in world) { return world.sparse_desc; },
@@ -321,7 +321,7 @@ TEST(c_sized, a_size_that_no_version_has_is_refused) {
       mine.set_size(size);
       const std::vector<unsigned char> before(mine.bytes().begin(), mine.bytes().end());
       diagnostic why;
-      if (size < it.as.least && it.as.name == "lsched_diagnostic") continue;  // receives no text
+      if (size < it.as.least && it.as.name == "lsched_diagnostic") continue;  // such a diagnostic receives no text
       EXPECT_EQ(it.use(world, mine, &why), LSCHED_ERR_ARGUMENT);
       EXPECT_TRUE(std::ranges::equal(mine.bytes(), before)) << "a refused struct must not change";
       if (!it.is_filled_in) {

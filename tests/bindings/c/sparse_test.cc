@@ -158,8 +158,8 @@ TEST(c_sparse, what_lives_on_is_saved_and_brought_back) {
   });
 }
 
-/// With selection by reused thresholds, the image of the state includes the thresholds. The second schedule loads an
-/// image from the middle of a period in which thresholds are reused, although its own rounds begin at 1.
+/// If the selection reuses thresholds, the image of the state includes the thresholds. The image is saved in the middle
+/// of a period of reuse. The second schedule loads this image, although its own rounds begin at 1.
 TEST(c_sparse, thresholds_live_on_too) {
   std::vector<rank_memory> ranks(3), others(3);
   as_ranks(3, [&](lsched_world* runtime, std::size_t r) {

@@ -1,5 +1,5 @@
-// Tests of proofs through lsched.h: proofs of correct worlds, every kind of finding on a planted fault, and bad
-// arguments.
+// Tests of proofs through lsched.h. Correct worlds must be proved. A planted fault must cause the right kind of
+// finding. Bad arguments must be refused.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -52,12 +52,12 @@ std::string world_of(const header& of, const std::function<std::string(int self)
   return with_header(0, of, body(0)) + with_header(1, of, body(1));
 }
 
-/// Returns the exchange, with the text `from` of rank 1 replaced by the fault `to`.
+/// Returns the text of the exchange. In the text of rank 1, the fault `to` replaces `from`.
 std::string slipped(const std::string& from, const std::string& to) {
   return world_of({}, [&](int self) { return self == 0 ? exchange(0) : replaced(exchange(1), from, to); });
 }
 
-// --- asking ------------------------------------------------------------------------------------------------
+// --- proofs ------------------------------------------------------------------------------------------------
 
 struct verdict {
   lsched_status status = LSCHED_ERR_INTERNAL;
@@ -98,7 +98,7 @@ verdict ask(const lsched_verify_desc& desc) {
   return it;
 }
 
-// --- worlds that hold --------------------------------------------------------------------------------------
+// --- correct worlds ----------------------------------------------------------------------------------------
 
 TEST(c_verify, a_good_world_is_proved_with_its_figures) {
   const std::string text = world_of({}, exchange);
@@ -214,7 +214,7 @@ TEST(c_verify, a_verdict_needs_no_room_for_findings) {
   EXPECT_EQ(it.figures.findings, 0u);
 }
 
-// --- worlds that do not hold -------------------------------------------------------------------------------
+// --- faulty worlds -----------------------------------------------------------------------------------------
 
 void expect_finding(const std::string& text, const char* property, const std::string& words) {
   const verdict it = ask(describe(text));

@@ -71,8 +71,8 @@ TEST(CommandBench, tuning_writes_rules_that_auto_then_goes_by_and_keeps_those_of
   const words tune{"bench", "tune",           "-n",    "3",        "--collective", "allreduce,bcast", "--bytes", "8",
                    "64K",   "--cell-seconds", "0.001", "--tuning", table.path};
   const outcome first = run_well(lsched(tune));
-  for (const char* size : {"\n   8  ", "\n 64K  "}) {  // each collective has one row per size, for its fastest
-                                                       // algorithm
+  // Each collective has one row per size, for the fastest algorithm of the collective.
+  for (const char* size : {"\n   8  ", "\n 64K  "}) {
     std::size_t rows = 0;
     for (std::size_t at = first.out.find(size); at != std::string::npos; at = first.out.find(size, at + 1)) ++rows;
     EXPECT_EQ(rows, 2u) << first.out;
@@ -130,7 +130,7 @@ TEST(CommandBench, launches_of_overlap_are_compared_in_one_table) {
   const outcome it = run(lsched({"bench", "compare", path, path}));
   unlink(path.c_str());
   ASSERT_EQ(it.status, 0) << it.err;
-  // a heading, and from each of the two files a line for malloc and a line for lsched_alloc
+  // The output has a heading. Each of the two files adds a line for malloc and a line for lsched_alloc.
   EXPECT_EQ(std::count(it.out.begin(), it.out.end(), '\n'), 5) << it.out;
   for (const char* part : {"overlap %", "A/A", "cable", "sleep"}) EXPECT_TRUE(contains(it.out, part)) << it.out;
 }
@@ -206,7 +206,8 @@ TEST(CommandBench, sparse_counts_alone_and_measures_with_ranks) {
       EXPECT_EQ(line["violations"], 0) << line;
       EXPECT_GT(line["words_recv_max"], 0) << line;
       EXPECT_EQ(line["counted"], launcher.empty());
-      const bool is_dense = line["algorithm"] == "dense" || line["algorithm"] == "denseovlp";  // few steps, more words
+      // The dense algorithms have few steps, but their words may exceed the bound.
+      const bool is_dense = line["algorithm"] == "dense" || line["algorithm"] == "denseovlp";
       EXPECT_TRUE(is_dense || line["over_bound"] == 0) << line;
       EXPECT_EQ(line["buckets"], line["algorithm"] == "denseovlp" ? 8 : 1);
       ++rows[line["algorithm"]];
@@ -243,8 +244,8 @@ TEST(CommandBench, sparse_has_the_dense_allreduce_in_buckets) {
       EXPECT_EQ(rows_of(there, {"--count", n})["denseovlp"]["buckets"], std::min(8, std::stoi(n)));
       EXPECT_EQ(rows_of({}, {"--ranks", ranks, "--count", n})["denseovlp"]["buckets"], std::min(8, std::stoi(n)));
     }
-  auto counted = rows_of({}, {"--ranks", "4", "--count", "3200", "--buckets", "10"});  // 3200 elements make equal
-                                                                                       // blocks
+  // A count of 3200 makes all blocks equal.
+  auto counted = rows_of({}, {"--ranks", "4", "--count", "3200", "--buckets", "10"});
   EXPECT_EQ(counted["denseovlp"]["words_recv_max"], counted["dense"]["words_recv_max"]);
   EXPECT_EQ(counted["denseovlp"]["words_recv_max"], 2 * 3200 * 3 / 4);
   EXPECT_EQ(counted["denseovlp"]["words_meta_max"], 10 * counted["dense"]["words_meta_max"].get<double>());

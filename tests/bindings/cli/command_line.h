@@ -43,7 +43,7 @@ inline std::ptrdiff_t count_of(const std::string& text, const std::string& part)
   return count;
 }
 
-/// A process of the program under test. The process is killed by the destructor and at a time limit.
+/// A process of the program under test. The destructor kills the process. A time limit also kills it.
 class program {
  public:
   explicit program(const words& command, const std::map<std::string, std::string>& environment = {})
@@ -89,7 +89,7 @@ class program {
   }
 
   /// Reads until standard output (for wait_for_error: standard error) contains at least `times` occurrences of `text`.
-  /// Returns false if the output ends, or the time limit passes, before that.
+  /// Returns false if the output ends first, or if the time limit passes first.
   bool wait_for_output(const std::string& text, int times) { return wait_for(0, text, times); }
   bool wait_for_error(const std::string& text, int times) { return wait_for(1, text, times); }
 
@@ -144,7 +144,7 @@ inline outcome run(words command, const std::map<std::string, std::string>& envi
   return {status, it.out(), it.err()};
 }
 
-/// Like run(), for a program that must end with status 0.
+/// Calls run(), and expects the exit status 0.
 inline outcome run_well(const words& command, const std::map<std::string, std::string>& environment = {}) {
   outcome it = run(command, environment);
   std::string line;

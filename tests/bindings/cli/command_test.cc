@@ -240,9 +240,9 @@ TEST(Command, failures_of_the_library_are_one_line_and_1) {
 TEST(Command, a_hangup_ends_it) {
   const std::string path = ::testing::TempDir() + "lsched-hangup-" + std::to_string(getpid());
   ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
-  signal(SIGHUP, SIG_DFL);  // a test that nohup has started inherits an ignored SIGHUP
+  signal(SIGHUP, SIG_DFL);  // nohup may have started the test, which then inherits an ignored SIGHUP
   program it(lsched({"verify", path}));
-  int end = -1;  // open() succeeds once the command has opened the fifo for reading
+  int end = -1;  // open() succeeds after the command has opened the fifo for reading
   wait_until([&] { return (end = open(path.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC)) >= 0; }, k_limit);
   it.send(SIGHUP);
   EXPECT_EQ(it.finish(), 128 + SIGHUP) << it.err();

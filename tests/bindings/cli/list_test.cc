@@ -92,8 +92,8 @@ lsched_status create(lsched_world* world, const request& of, const json& entry) 
 }
 
 /// Returns whether the test compares this entry of the list. The test compares collectives that combine contributions
-/// by the operation of --op, and partial allgathers. It compares no baselines. All other collectives ignore --op and
-/// --mean.
+/// by the operation of --op, and partial allgathers. All other collectives ignore --op and --mean. The test does not
+/// compare baselines.
 bool is_compared(const json& entry) {
   if (entry["constraints"]["summary"].get<std::string>().find("a baseline of") != std::string::npos) return false;
   for (const char* name : {"allreduce", "reduce", "scan"})

@@ -94,8 +94,8 @@ std::string all_help() {
   return text;
 }
 
-/// Runs each example of the help texts for 0.5 s in a scratch folder. This is enough, because the command rejects a
-/// wrong command line at once.
+/// Runs each example of the help texts for 0.5 s in a scratch folder. This time is enough, because the command rejects
+/// a wrong command line at once.
 TEST(options, examples_of_help_make_sense) {
   const std::string folder = ::testing::TempDir() + "lsched-examples-" + std::to_string(getpid());
   std::filesystem::create_directory(folder);

@@ -1,4 +1,4 @@
-// Tests of worlds that programs without MPI open under the mpiexec of MPICH, by PMI-1.
+// Tests of programs without MPI under the mpiexec of MPICH. The programs open their worlds by PMI-1.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -8,7 +8,8 @@
 namespace lsched::testing {
 namespace {
 
-/// Starts ranks with variables such as "A=1 B=2". `program` is a shell command, in which $RANK is a program for ranks.
+/// Starts ranks with variables such as "A=1 B=2". `program` is a shell command. In this command, $RANK is a program for
+/// ranks.
 outcome under_mpiexec(int ranks, const std::string& variables, const std::string& program) {
   return shell("export RANK=" LSCHED_TEST_STARTER_RANK " " + variables + "; timeout 50 mpiexec.mpich -n " +
                std::to_string(ranks) + " " + program);

@@ -45,8 +45,8 @@ TEST(CommandPostmortem, finds_the_rank_that_others_wait_for_while_they_wait_and_
     EXPECT_TRUE(contains(asked.out, ", rank 1) since ")) << asked.out;
     EXPECT_TRUE(contains(asked.out, ", runs): in ")) << asked.out;
   }
-  // Stops all ranks at a moment at which one of them waits. A rank that ran until it was killed could notice the death
-  // of rank 1 first. The loop is needed because ranks do not wait all the time.
+  // Stops all ranks while a rank waits. If the ranks were not stopped, a rank could notice the death of rank 1 before
+  // the rank is killed. The loop repeats the attempt, because ranks do not wait all the time.
   const json running = json::parse(run(lsched({"postmortem", "--json", "-", file.path})).out);
   std::vector<pid_t> ranks;
   for (const json& each : running["ranks"]) ranks.push_back(each["pid"].get<pid_t>());
@@ -73,8 +73,8 @@ TEST(CommandPostmortem, finds_the_rank_that_others_wait_for_while_they_wait_and_
   EXPECT_TRUE(std::ranges::any_of(trace["traceEvents"], [](const json& event) { return event["ph"] == "X"; }));
 }
 
-/// If a program of a rank launches ranks itself, the inner ranks must not write to the file, which belongs to the ranks
-/// of the outer launcher.
+/// The program of a rank may launch ranks itself. These inner ranks must not write to the file, which belongs to the
+/// ranks of the outer launcher.
 TEST(CommandPostmortem, is_of_the_outer_launcher) {
   const temporary_file file("");
   const outcome it =
@@ -85,8 +85,8 @@ TEST(CommandPostmortem, is_of_the_outer_launcher) {
   EXPECT_EQ(json::parse(run(lsched({"postmortem", "--json", "-", file.path})).out)["ranks"].size(), 2u);
 }
 
-// Rank 1 has destroyed the schedule too early, and rank 2 has never created the schedule. The process id of rank 2
-// belongs to another process meanwhile.
+// Rank 1 has destroyed the schedule too early, and rank 2 has never created the schedule. The process id of rank 2 now
+// belongs to another process.
 TEST(CommandPostmortem, names_ranks_that_do_not_have_a_schedule) {
   const temporary_file file("");
   const auto segment = *lsched::shm_segment::create(3, 1 << 20, 0, file.path);
@@ -139,8 +139,9 @@ TEST(CommandPostmortem, names_what_it_cannot_read) {
 #if LSCHED_HAVE_MPI
 TEST(CommandPostmortem, of_an_mpi_world_has_a_file_for_each_node_and_is_refused_without_shared_memory) {
   const temporary_file file("");
-  const std::string said = file.path + ".err";  // standard error of rank R goes to the file said.R, because MPI's
-                                                // launcher may lose output of ranks that end soon
+  // The standard error of rank R goes to the file said.R, because MPI's launcher may lose output of ranks that end
+  // soon.
+  const std::string said = file.path + ".err";
   const auto soak = [&](const char* ranks, const char* transport) {
     return run({LSCHED_TEST_MPIEXEC, "-n", ranks, "/bin/sh", "-c", "exec \"$@\" 2> " + said + ".$PMI_RANK", "sh",
                 LSCHED_TEST_COMMAND, "soak", "--iterations", "20", "--transport", transport},

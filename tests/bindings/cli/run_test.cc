@@ -1,5 +1,6 @@
-// Tests of `lsched run`: placement, exit statuses, and signals of ranks, closed standard streams, low resource limits,
-// ranks that open their world late, programs between the launcher and the ranks, and programs that ranks start.
+// Tests of `lsched run`: the placement, exit statuses and signals of ranks, closed standard streams, and low resource
+// limits. Other tests have ranks that open their world late, programs between the launcher and the ranks, and programs
+// that ranks start.
 #include <gtest/gtest.h>
 
 #include <signal.h>

@@ -18,7 +18,7 @@
 namespace lsched::testing {
 namespace {
 
-/// Checks the output of a soak of `ranks` ranks without violations: a single line.
+/// Checks the output of a soak of `ranks` ranks without violations. The output must be a single line.
 void expect_clean(const outcome& it, const std::string& policy, int ranks) {
   ASSERT_EQ(it.status, 0) << it.err;
   EXPECT_EQ(it.err, "");
@@ -78,7 +78,7 @@ TEST(CommandStress, whatever_is_killed_while_ranks_are_stopped_leaves_nothing_be
                      "--stops", "1", "--progress"}));
   ASSERT_TRUE(it.wait_for_error("rounds/s", 1)) << it.err();
   const auto all = processes_with(seed);
-  ASSERT_EQ(all.size(), 1u + 3 * 3);  // the launcher, and for each of three ranks: the rank, its stopper and its guard
+  ASSERT_EQ(all.size(), 1u + 3 * 3);  // the launcher, and for each of three ranks a rank, a stopper and a guard
   pid_t stopped = 0;
   ASSERT_TRUE(wait_until([&] {
     for (const pid_t each : all)

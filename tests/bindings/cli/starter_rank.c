@@ -1,9 +1,11 @@
-/* A rank that starts other programs, which also use libsched: starter_rank MODE, started by `lsched run`.
- *
- *   child   opens a world and closes the world; prints the error if the open fails
- *   before  starts a child before it opens its world          after   starts a child while the world is open
- *   forked  forks a process that opens a world                plain   starts nothing
- *   shrink  rank 1 kills itself in the open world, and the others continue in a shrunk world
+/* The program of a rank that starts other programs, which also use libsched. `lsched run` starts `starter_rank MODE`.
+ * MODE is one of:
+ * - child: opens a world and closes the world; prints the error if the open fails
+ * - before: starts a child before the rank opens its world
+ * - after: starts a child while the world is open
+ * - forked: forks a process that opens a world
+ * - plain: starts nothing
+ * - shrink: rank 1 kills itself in the open world, and the others continue in a shrunk world
  *
  * In all modes but "child", the rank then runs a barrier. */
 #include <lsched.h>

@@ -30,8 +30,8 @@ class endless_programs {
     for (const pid_t each : processes_with(mark_)) kill(each, SIGKILL);
   }
 
-  /// Returns the script with two words replaced: PROGRAM by the command line of a rank that sleeps most of the time,
-  /// and SLEEP by the command line of a program that is not a rank.
+  /// Returns the script with two words replaced. PROGRAM becomes the command line of a rank that sleeps most of the
+  /// time. SLEEP becomes the command line of a program that is not a rank.
   std::string fill_in(std::string script) const {
     const std::string rank = LSCHED_TEST_COMMAND " soak --iterations 1000000000 --delay-us 1000000 --seed " + mark_;
     for (const auto& [name, command] : {std::pair("PROGRAM", rank), std::pair("SLEEP", "sleep " + mark_)})
@@ -63,9 +63,10 @@ class endless_programs {
   std::string mark_;
 };
 
-/// Scripts that start the program of a rank in four ways: in the background, so that a SIGTERM to the script does not
-/// reach the program; in the foreground; in a separate session, as a grandchild of the script; and as a daemon, that
-/// is, a process whose parent has ended.
+/// Each script starts the program of a rank in another way. The first script starts the program in the background, so
+/// that a SIGTERM to the script does not reach the program. The second script starts the program in the foreground. The
+/// third script starts the program as a grandchild in a separate session. The fourth script starts a daemon, that is, a
+/// process whose parent has ended.
 class CommandWrapper : public ::testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(scripts, CommandWrapper,
                          ::testing::Values("PROGRAM & wait", "PROGRAM; true", "setsid sh -c 'PROGRAM; true' & wait",
@@ -125,8 +126,8 @@ std::int64_t shared_memory_kb() {
   return std::stoll(all.substr(all.find("Shmem:") + std::strlen("Shmem:")));
 }
 
-/// Starts `worlds` worlds one after the other. Kills all processes of a world, only the launcher, or one rank: in each
-/// second world after all ranks have joined, in the other worlds while the ranks start or run.
+/// Starts `worlds` worlds one after the other. Kills all processes of a world, only the launcher, or one rank. In every
+/// second world, the kill follows after all ranks have joined. In the other worlds, ranks may still be starting.
 void kill_worlds(int worlds, unsigned seed) {
   const shared_memory_names names;
   const std::int64_t before_kb = shared_memory_kb();

@@ -1,5 +1,5 @@
 // Tests of worlds over several hosts whose network is cut, and healed later (docs/reference/shrink.md). The hosts are
-// network name spaces, so the tests are skipped unless root runs them. Several jobs run at the same time, because they
+// network name spaces, so the tests are skipped unless root runs them. Several jobs run at the same time, because jobs
 // wait most of the time. LSCHED_TEST_HOST_TRIALS sets the number of jobs.
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -32,7 +32,7 @@ constexpr rank k_most_ranks = 8;
 /// The results of a rank.
 struct rank_record {
   std::atomic<std::uint64_t> rounds;      ///< number of rounds in all worlds
-  std::atomic<rank_set> members;          ///< the world of the last round, as ranks of the first world
+  std::atomic<rank_set> members;          ///< ranks of the last round's world, in the numbering of the first world
   std::atomic<std::uint64_t> losses;      ///< number of rounds that have ended with PEER
   std::atomic<std::uint64_t> refusals;    ///< number of calls of lsched_shrink that have returned PEER
   std::atomic<bool> has_changed_outcome;  ///< a call of lsched_shrink has succeeded after a refusal
@@ -124,8 +124,8 @@ class summing_rank {
   diagnostic why_;
 };
 
-/// `link`: the link of the host is down. `rules`: packets between the host and all others are dropped. `pair`: packets
-/// between the host and the next host are dropped; if there is a third host, it can reach both.
+/// With `link`, the link of the host is down. With `rules`, packets between the host and all others are dropped. With
+/// `pair`, packets between the host and the next host are dropped, but a third host can reach both.
 enum class cut_kind { link, rules, pair };
 
 struct cut {
@@ -133,7 +133,7 @@ struct cut {
   int host;
   cut_kind kind;
   std::chrono::milliseconds length;
-  const char* algorithm = nullptr;  ///< of the allreduce; null: chosen by the library
+  const char* algorithm = nullptr;  ///< algorithm of the allreduce, or null if the library chooses
 
   std::string text() const {
     constexpr const char* k_kinds[]{"cut by its link", "cut by rules", "cut from the next host"};
@@ -185,7 +185,7 @@ class cut_job {
     return going;
   }
 
-  /// Returns a text about each rank whose world may not go on, or that has lost a peer in a short cut.
+  /// Returns the violations of all ranks. Examples are a world that must not go on, and a loss in a short cut.
   std::string find_fault() const {
     std::string fault;
     const rank_set going = this->going();
@@ -243,7 +243,7 @@ void run_cuts(const std::vector<cut>& cuts) {
     (void)wait_until([&] { return poll(nullptr, 0, 5), clock::now() >= begin + job->what().length; }, 20s);
     job->end_cut();
   }
-  // Bytes are repeated at most 4 s after the end of a cut of 4 s.
+  // After a cut of 4 s, TCP repeats the lost bytes within another 4 s.
   (void)wait_until([&] { return poll(nullptr, 0, 20), false; }, 6s);
   for (const auto& job : jobs) job->note_rounds();
   EXPECT_TRUE(wait_for_rounds(20)) << "a job hangs";

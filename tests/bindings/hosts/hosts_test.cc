@@ -1,6 +1,7 @@
 // Tests of worlds over several hosts whose ranks die, stop, or lose their network. The hosts are network name spaces,
-// so the tests are skipped unless root runs them. If LSCHED_TEST_HOST_TRIALS sets the number of trials, the times of
-// detection must have the documented limits. Otherwise the machine may be busy, and the times are only printed.
+// so the tests are skipped unless root runs them. LSCHED_TEST_HOST_TRIALS sets the number of trials. If this variable
+// is set, each loss must be noticed within the documented time. Otherwise the machine may be busy, and the tests only
+// print the times.
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <signal.h>
@@ -68,8 +69,8 @@ struct trial_result {
   std::chrono::milliseconds longest{};
 };
 
-/// Runs a job, and calls `strike` when all ranks wait. `is_right` returns whether `named` is right in the error of
-/// `self`.
+/// Runs a job, and calls `strike` when all ranks wait. `is_right(self, named)` returns whether the error of rank `self`
+/// may name the rank `named`.
 trial_result strike_job(const host_layout& how, rank victim,
                         const std::function<void(network_hosts&, child_ranks&)>& strike,
                         const std::function<bool(rank self, rank named)>& is_right, bool dies) {
@@ -195,7 +196,7 @@ int sum_large(const network_hosts& net, const host_layout& how, rank self, const
   return lsched_world_close(world) == LSCHED_OK ? 0 : 5;
 }
 
-// The kernel acknowledges bytes and probes for a stopped rank, so the rank is not lost.
+// The kernel of a stopped rank still acknowledges bytes and probes, so the rank is not lost.
 TEST(hosts, wait_for_a_rank_that_is_stopped) {
   if (!can_make_hosts()) GTEST_SKIP() << "only root can make hosts";
   const host_layout how{3, 1};

@@ -1,5 +1,5 @@
-// Tests of cancelled schedules (docs/reference/cancel.md) on ranks that communicate only through MPI, or through MPI
-// between emulated nodes and through shared memory inside. Run as `mpiexec -n {2,3,5} bindings_cancel`.
+// Tests of cancelled schedules (docs/reference/cancel.md). The ranks communicate only through MPI, or through MPI
+// between emulated nodes and through shared memory inside a node. Run as `mpiexec -n {2,3,5} bindings_cancel`.
 #include <gtest/gtest.h>
 #include <mpi.h>
 

@@ -46,7 +46,7 @@ bool mpi_allows_auxiliary_thread() {
 }
 
 constexpr auto k_patience = 20s;
-constexpr auto k_hasty = 8s;  // a longer shutdown has waited until its time limit
+constexpr auto k_hasty = 8s;  // a shutdown that takes longer has reached its time limit
 
 struct context {
   rank self = 0;
@@ -243,7 +243,8 @@ void crowds_of_signals_merge_and_outlive_their_instance(exam::bench& b) {
   }
 }
 
-/// Every rank sends to all other ranks at once. There are more rounds than the credits allow without a receive.
+/// Every rank sends to all other ranks at once. The number of rounds exceeds a sender's credits, so receivers must
+/// return credits.
 void everybody_sends_to_everybody(exam::bench& b, bool credits) {
   const rank size = std::min<rank>(g_run.size, 5);
   b.start(size);
@@ -292,8 +293,8 @@ void a_sender_without_credit_waits(exam::bench& b) {
   }
 }
 
-/// If an instance ends without receiving all messages, the remaining messages, including large messages, disappear with
-/// the world. The next world must not receive them, although MPI reuses the id of the communicator.
+/// An instance may end without receiving all messages. The remaining messages, including large messages, must disappear
+/// with the world. The next world must not receive them, although MPI reuses the id of the communicator.
 void unreceived_messages_do_not_haunt_the_next_world(exam::bench& b) {
   for (int repetition = 0; repetition < 5; ++repetition) {
     b.start(2);
@@ -329,7 +330,7 @@ void bounce_buffers_are_not_overwritten(exam::bench& b) {
   }
 }
 
-/// These questions break the rules of other transports: they send three messages ahead of the receiver, and leave while
+/// These questions break the rules of other transports. They send three messages ahead of the receiver, and leave while
 /// a message is in flight.
 constexpr exam::question k_mpi_only_questions[]{
     {"bounce_buffers_are_not_overwritten", bounce_buffers_are_not_overwritten},
@@ -452,10 +453,10 @@ std::string open_ring(ring& it, const mpi_limits& limits) {
   return all && it.net->link(0, *all) == status::ok ? "" : "cannot link";
 }
 
-/// Sends invalid messages by plain MPI calls on the tag of a payload edge: a message shorter than a header, a message
-/// with the header of another round, and a message longer than the receive. The endpoint must report a transport error
-/// for each message and deliver none of the messages. (The last message is short enough to be sent eagerly, because
-/// Open MPI 4.1 writes past the receive buffer when it fetches a longer message.)
+/// Sends invalid messages by plain MPI calls on the tag of a payload edge. One message is shorter than a header, one
+/// has the header of another round, and one is longer than the receive. The endpoint must report a transport error for
+/// each message and deliver none of the messages. (The last message is short enough to be sent eagerly, because Open
+/// MPI 4.1 writes past the receive buffer when it fetches a longer message.)
 std::string a_broken_message_is_noticed() {
   for (const std::size_t bytes : {std::size_t{7}, std::size_t{64}, std::size_t{1000}}) {
     ring it;

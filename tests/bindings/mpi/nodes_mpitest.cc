@@ -73,7 +73,8 @@ struct exercise {
   }
 };
 
-/// The buffers of this rank. The input and the output are separate, or, in place, one contains the other.
+/// The buffers of this rank. In place, the input contains the output or the output contains the input. Otherwise the
+/// buffers are separate.
 class arena {
  public:
   explicit arena(const exercise& what) {
@@ -160,7 +161,7 @@ std::vector<candidate_name> names_for(const collective& of) {
 
 void run_all(lsched_world* runtime) {
   for (const collective* of : collectives()) {
-    if (of->activates || of->adapts) continue;  // lsched_collective_create does not create these, or not for integers
+    if (of->activates || of->adapts) continue;  // lsched_collective_create refuses these, or refuses integers
     for (const candidate_name& name : names_for(*of))
       for (const std::uint64_t count : {0u, 1u, 1000u, 100'000u})
         for (const bool in_place : {false, true}) {

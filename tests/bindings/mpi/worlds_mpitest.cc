@@ -1,5 +1,5 @@
 // Tests of worlds that are split from other worlds. The ranks communicate only through MPI, or through MPI between
-// emulated nodes and through shared memory inside. Run as `mpiexec -n {2,3,5} bindings_worlds`.
+// emulated nodes and through shared memory inside a node. Run as `mpiexec -n {2,3,5} bindings_worlds`.
 #include <gtest/gtest.h>
 #include <mpi.h>
 
@@ -59,8 +59,8 @@ TEST(worlds_over_mpi, messages_arrive_once_and_in_order) {
   }
 }
 
-// A rank returns from a commit that times out without waiting until rank 0 has announced the outcome. If rank 0 itself
-// is late, the commit can succeed on rank 0. In this case the test cancels the schedule.
+// If a commit times out, a rank returns before rank 0 has announced the outcome. If rank 0 itself is late, the commit
+// can succeed on rank 0. In this case the test cancels the schedule.
 TEST(worlds_over_mpi, a_commit_that_times_out_does_so_for_all_and_the_world_goes_on) {
   lsched_world* const world = open_nodes_of(1, 100'000'000);
   const std::int32_t self = lsched_rank(world), size = lsched_size(world);

@@ -11,7 +11,7 @@
 #include "tests/support/sampling.h"
 #include "tests/support/symbolic_world.h"
 
-// Tests of the activation, the signals by which the calls of some ranks wake all ranks for a round. In these tests an
+// Tests of the activation. By its signals, the calls of some ranks wake all ranks for a round. In these tests an
 // allreduce of one element follows the activation. If a rank is not woken, the rank does not contribute, and the
 // allreduce ends on no rank.
 

@@ -1,4 +1,5 @@
-// Tests of read_lists on random memory of one rank, against a search through all pairs of elements.
+// Tests of read_lists with the blocks of one rank at random places in memory. A search through all pairs of elements
+// finds the expected results.
 #include "collectives/requests/block_lists.h"
 
 #include <gtest/gtest.h>
@@ -26,7 +27,7 @@ struct side {
   }
 };
 
-/// A round of a schedule with a capacity, whose two sides may overlap.
+/// A round of a schedule with a capacity. The two sides of the round may overlap in memory.
 struct round_of_lists {
   schedule_ptr program;
   side sent{}, received{};
@@ -47,7 +48,7 @@ struct round_of_lists {
 /// A fault that the test plants in the search. differences() must detect each fault.
 enum class planted { nothing, forgets_own_block, forgets_ranges, compares_begins };
 
-/// Returns whether a block is the block of the rank for itself.
+/// Returns whether the rank exchanges this block with itself.
 bool is_own(const side& one, std::size_t block, std::size_t self) { return one.counts.size() == 1 || block == self; }
 
 /// Returns whether a received element may overwrite an element before the element is sent.

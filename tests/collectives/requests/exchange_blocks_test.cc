@@ -21,8 +21,8 @@ struct exchange {
   result<blocks> merged() const { return merged_blocks({sent, destinations}, {received, sources}, self); }
 };
 
-/// Draws an exchange with neighbors. A rank may occur repeatedly. The blocks of the rank for itself have equal lengths
-/// on both sides.
+/// Draws an exchange with neighbors. A rank may occur repeatedly. The blocks that the rank sends to itself are as long
+/// as the blocks that it receives from itself.
 exchange draw_neighbors(std::mt19937_64& random, rank size) {
   const auto below = [&](std::uint64_t limit) { return random() % limit; };
   const auto ranks = static_cast<std::uint64_t>(size);

@@ -11,7 +11,7 @@
 namespace lsched::testing {
 namespace {
 
-// The memory of a request. plan() does not read or write it.
+// The memory of a request. plan() does not access this memory.
 std::byte* input_at() { return reinterpret_cast<std::byte*>(std::uintptr_t{1} << 40); }
 std::byte* output_at() { return reinterpret_cast<std::byte*>(std::uintptr_t{1} << 44); }
 
@@ -59,7 +59,7 @@ std::uint64_t wanted_segment(const algorithm& how, rank size, shape data, bool i
   return is_cut && fault != planted::never_cuts ? data.segment : 0;
 }
 
-/// Returns the number of requests whose segments differ from those that the rule demands.
+/// Returns the number of requests whose segments violate the rule.
 int differences(planted fault) {
   int number = 0;
   for (const rank size : {3, 5, 6, 7, 1, 4, 8})

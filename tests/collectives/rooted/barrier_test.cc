@@ -86,7 +86,7 @@ TEST(barrier, of_no_world_is_refused) {
 
 // --- sabotage ----------------------------------------------------------------------------------------------
 
-/// Removes one dependency of one rank. Returns whether the fault is revealed by some choice of straggler and seed.
+/// Removes one dependency of one rank. Returns whether some straggler and seed reveal the fault.
 bool is_missed(std::vector<schedule_ptr> programs, std::size_t who, op_id before, op_id after) {
   programs[who] = without_dep(*programs[who], before, after);
   for (std::uint64_t seed = 1; seed <= 12; ++seed)

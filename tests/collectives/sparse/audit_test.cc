@@ -43,7 +43,7 @@ struct audit_options {
 using vector = std::vector<float>;
 using sparse_vector = std::map<std::uint32_t, float>;
 
-/// The observable values of a round, in units of the update.
+/// The values of a round that the invariants check, in units of the update.
 struct audited_round {
   std::vector<std::vector<double>> before;  ///< residual + rate * gradient of each rank
   std::vector<std::vector<double>> after;   ///< residual of each rank after the round
@@ -98,7 +98,7 @@ double not_the_largest(const audited_round& round, std::size_t k) {
   }));
 }
 
-/// I5: returns the excess over k of the maximum number of items that a rank sends.
+/// I5: returns by how many items the longest list exceeds k.
 double beyond_k(const audited_round& round, std::size_t k) {
   std::size_t most = 0;
   for (const sparse_vector& it : round.sent) most = std::max(most, it.size());
@@ -253,8 +253,8 @@ class replay {
     return sums;
   }
 
-  /// Sums the lists with indices from `begin` to `end` - 1 along a tree: sums each half recursively, and returns the k
-  /// largest items of the sum of both halves.
+  /// Sums the lists with indices from `begin` to `end` - 1 along a tree. The function sums each half recursively. It
+  /// returns the k largest items of the sum of both halves.
   sparse_vector tree_sum(const std::vector<sparse_vector>& lists, std::size_t begin, std::size_t end) const {
     if (end - begin == 1) return lists[begin];
     sparse_vector sums = tree_sum(lists, begin, begin + (end - begin + 1) / 2);

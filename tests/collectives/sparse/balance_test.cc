@@ -194,8 +194,9 @@ TEST(most_traffic, is_within_the_published_bound_but_for_a_few_items) {
     }
 }
 
-/// Four adjacent ranks of 16 own all items. No rank has more than four times the mean, so the published rule does not
-/// balance the items. Without balancing, the first of the four ranks sends 2.75 times the total number of items.
+/// In a world of 16 ranks, four adjacent ranks own all items. No rank has more than four times the mean, so the
+/// published rule does not balance the items. Without balancing, the first of the four ranks sends 2.75 times the total
+/// number of items.
 TEST(balance_plan, keeps_a_bound_that_the_published_rule_does_not) {
   numbers kept(16);
   std::fill_n(kept.begin(), 4, 40);

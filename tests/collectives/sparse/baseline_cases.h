@@ -1,6 +1,6 @@
-// Helpers for the tests of the algorithms with which Ok-Topk is compared (the baselines): test cases, the gradients of
-// a case, and a plain implementation of selection and summation by maps and sorts. Except for the gradients, this file
-// shares no code with the baselines.
+// Helpers for the tests of the baselines, the algorithms with which Ok-Topk is compared. The helpers are test cases,
+// the gradients of a case, and a plain implementation of selection and summation by maps and sorts. Except for the
+// gradients, this file shares no code with the baselines.
 #pragma once
 
 #include <deque>
@@ -195,7 +195,7 @@ inline std::vector<double> total_of(const std::vector<elements>& residuals, dtyp
   return total;
 }
 
-/// Checks that a round loses and repeats nothing (invariant I3 of docs/inside/sparse_audit.md): compares the residuals
+/// Checks that a round loses and repeats nothing (invariant I3 of docs/inside/sparse_audit.md). Compares the residuals
 /// before the round with the result and the residuals after the round. Returns the sum of the magnitudes that are lost
 /// or repeated.
 inline double lost_in_round(const std::vector<double>& before, const std::vector<double>& after, const list& result,

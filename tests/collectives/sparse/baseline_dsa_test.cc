@@ -1,5 +1,5 @@
-// Tests of TopkDSA with all ranks in lockstep, against a plain reference. A block of the sum has two forms, values or
-// items, and both are tested.
+// Tests of TopkDSA with all ranks in lockstep, against a plain reference. A block of the sum consists of values or of
+// items. The tests cover both forms.
 #include <gtest/gtest.h>
 
 #include <numeric>

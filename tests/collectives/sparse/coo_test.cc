@@ -452,7 +452,7 @@ TEST(coo, one_owner_has_no_room_for_its_sum) {
 }
 
 /// If regions are balanced, no region has more items than its owner has room for, so no round fails. The test uses
-/// lists of all lengths up to `room`, some of which have only a few adjacent indices.
+/// lists of all lengths up to `room`. Some of these lists have only a few adjacent indices.
 TEST(coo, balanced_owners_never_get_more_than_twice_the_room_and_a_few) {
   std::mt19937_64 draw(3);
   for (const rank size : {2, 3, 5, 6, 7, 4, 8, 16}) {
@@ -478,8 +478,8 @@ TEST(coo, balanced_owners_never_get_more_than_twice_the_room_and_a_few) {
   }
 }
 
-/// Rank 1 contributes one item, which another rank owns. If regions are balanced, ranks exchange the lengths of lists
-/// first, and then send only the list of this item.
+/// Rank 1 contributes one item, which another rank owns. If regions are balanced, ranks first exchange the lengths of
+/// lists. Then rank 1 sends only the list with this item.
 TEST(coo, empty_lists_are_not_sent_where_regions_are_balanced) {
   for (const bool is_balanced : {false, true}) {
     const coo_problem problem{.count = 100, .room = 40, .result_room = 40, .place = {0, 5}, .is_balanced = is_balanced};

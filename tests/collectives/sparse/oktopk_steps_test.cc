@@ -1,5 +1,5 @@
-// Tests of the steps that one rank executes in a round of Ok-Topk: the memory that they allocate, and the parts of the
-// caller's memory that they write.
+// Tests of the steps that one rank executes in a round of Ok-Topk. The tests check which memory the steps allocate, and
+// which parts of the caller's memory the steps write.
 #include <gtest/gtest.h>
 
 #include <algorithm>

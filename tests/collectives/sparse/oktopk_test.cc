@@ -1,5 +1,5 @@
-// Tests of Ok-Topk rounds with all ranks in lockstep, against a plain implementation of its definition. This
-// implementation uses sorts instead of thresholds, dense sums instead of lists, and no regions.
+// Tests of Ok-Topk rounds with all ranks in lockstep. The tests compare the rounds with a plain implementation of the
+// definition. This implementation uses sorts instead of thresholds, dense sums instead of lists, and no regions.
 #include "collectives/sparse/steps/oktopk_steps.h"
 
 #include <gtest/gtest.h>
@@ -514,7 +514,8 @@ TEST(oktopk, goes_on_after_rounds_that_were_given_up) {
       rounds.run(1);
       const std::vector<std::uint64_t> settled = regions();
       rounds.exchange();
-      rounds.exchange();  // the second exchange computes new boundaries; both rounds are abandoned
+      // The second exchange computes new boundaries. The test abandons both rounds.
+      rounds.exchange();
       EXPECT_EQ(regions() == settled, size == 1) << "the boundaries must change, or the test proves nothing";
       rounds.exchange();
       const auto kept = rounds.world().state(0).boundaries();  // the next round begins with `kept`

@@ -129,8 +129,8 @@ class partial_sparse_world {
     return {static_cast<const float*>(ranks_[wide(r)].state->residual()), problem_.count};
   }
 
-  /// Returns the maximum difference, over all elements, between the sum of all offers, and the sum of all residuals and
-  /// of the updates that rank `account` has collected.
+  /// For each element, compares the sum of all offers with the sum of all residuals and of the updates that rank
+  /// `account` has collected. Returns the largest difference.
   double most_lost(rank account) const {
     double most = 0;
     for (std::size_t i = 0; i < problem_.count; ++i) {
@@ -139,8 +139,8 @@ class partial_sparse_world {
         offered += ranks_[wide(r)].offered[i];
         left += static_cast<double>(residual(r)[i]);
       }
-      // The sums are integers, but an update is a rounded quotient (sum / number of ranks). `taken` has updates times
-      // the number of ranks, so rounding restores the integers.
+      // The sums are integers, but an update is a rounded quotient (sum / number of ranks). `taken` holds each update
+      // times the number of ranks. Rounding `taken` restores the integers.
       most = std::max(most, std::abs(offered - std::round(ranks_[wide(account)].taken[i]) - left));
     }
     return most;

@@ -15,8 +15,8 @@ inline sparse_problem problem_of(rank size, std::uint64_t count, boundary_rule r
   return {.count = count, .k = count, .place = {0, size}, .boundaries = rule};
 }
 
-/// Returns the positions that a rank has selected among `count` elements. In shape 0 the positions are spread evenly,
-/// in shape 1 most positions are near the beginning, shape 2 has one position, and other shapes have a few adjacent
+/// Returns the positions that a rank has selected among `count` elements. In shape 0 the positions are spread evenly.
+/// In shape 1 most positions are near the beginning. Shape 2 has one position. Other shapes have a few adjacent
 /// positions.
 inline list positions(int shape, std::uint64_t count, std::mt19937_64& draw) {
   list all;

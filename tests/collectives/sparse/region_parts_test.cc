@@ -68,16 +68,16 @@ TEST(region_parts, an_end_of_what_is_dense_is_found_at_once) {
     for (std::uint32_t i = 0; i < 8000; ++i) all.push_back({begin + i * 2, bits_of(dtype::f32, 1)});
     return all;
   };
-  const numbers now{0, 504000, 508000, 512000, 1 << 20};  // boundaries of the regions if the dense range is 500000 …
-                                                          // 516000
+  // The regions have these boundaries if the dense range is from 500000 to 516000.
+  const numbers now{0, 504000, 508000, 512000, 1 << 20};
   for (const std::uint32_t begin : {500000u, 500600u, 499400u, 501000u}) {
     const std::vector<list> by_rank(4, dense_from(begin));
     EXPECT_LE(most_in_a_region(by_rank, followed(of, by_rank, now)), 8000u + 1600u) << begin;
   }
 }
 
-/// A narrow region has one part for each element, and wide regions get the parts that narrow regions do not need. If
-/// each region had only four parts, the ends of the dense range would not be found.
+/// A narrow region has one part for each element. Wide regions get the parts that narrow regions do not need. With only
+/// four parts in each region, the test would not find the ends of the dense range.
 TEST(region_parts, narrow_regions_leave_theirs_to_wide_ones) {
   constexpr rank k_ranks = 2000;
   const sparse_problem of = problem_of(k_ranks, 1 << 20);
@@ -164,8 +164,8 @@ TEST(region_parts, are_of_any_size) {
     }
 }
 
-// Boundaries must ascend for any counts, even for counts in parts that this rank does not have. Such counts would occur
-// if ranks had different boundaries.
+// Boundaries must ascend for any counts. This includes counts in parts that this rank does not have. Such counts would
+// occur if ranks had different boundaries.
 TEST(region_parts, boundaries_ascend_whatever_the_sums_are) {
   const sparse_problem of = problem_of(5, 20);
   const numbers now{0, 1, 1, 2, 3, 20};

@@ -40,8 +40,8 @@ TEST(result_check, accepts_everything_under_other_policies) {
     }
 }
 
-/// Tests the largest residual values that rounding to a narrow type keeps finite, and their neighbours, which become
-/// infinite.
+/// Tests the largest residual values that rounding to a narrow type keeps finite. Tests also the next larger values,
+/// which become infinite.
 TEST(result_check, drops_what_cannot_be_sent_as_a_finite_item_and_nothing_else) {
   for (const dtype type : k_floats) {
     const dtype wide = residual_of(type);

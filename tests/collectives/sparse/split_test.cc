@@ -1,5 +1,5 @@
-// Tests of the lists that a rank sends to the owners of regions: where a rank cuts its selected items into lists, which
-// items it leaves out, and in which rounds a pair of ranks exchanges items.
+// Tests of the lists that a rank sends to the owners of regions. A rank cuts its selected items into lists, and leaves
+// out items that exceed a capacity. In some rounds, a pair of ranks exchanges no items.
 #include "collectives/sparse/steps/regions.h"
 
 #include <gtest/gtest.h>

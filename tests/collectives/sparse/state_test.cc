@@ -109,8 +109,8 @@ TEST(sparse_state, refuses_what_is_no_image) {
   expect_refused(some_problem(), with(0, 'L'), status::argument);
   expect_refused(some_problem(), with(8, 9), status::version);
   const std::size_t boundaries = image.size() - 4000 - 4 * 8;
-  expect_refused(some_problem(), with(boundaries - 1, 1), status::argument);  // thresholds with these values would
-                                                                              // never expire
+  // Thresholds with these values would never expire.
+  expect_refused(some_problem(), with(boundaries - 1, 1), status::argument);
   expect_refused(some_problem(), with(boundaries, 1), status::argument);
   expect_refused(some_problem(), with(boundaries + 9, 200), status::argument);
   expect_refused(some_problem(), with(boundaries + 24, 1), status::argument);

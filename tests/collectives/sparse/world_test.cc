@@ -181,8 +181,8 @@ TEST(sparse_world, every_algorithm_is_the_same_everywhere_and_loses_nothing) {
                 given[i] += static_cast<double>(world.gradient(r)[i]);
                 left += static_cast<double>(world.residual(r)[i]);
               }
-              taken[i] += static_cast<double>(world.update(0)[i]) * size;  // the product is exact, because `size` is a
-                                                                           // power of two
+              // The product is exact, because `size` is a power of two.
+              taken[i] += static_cast<double>(world.update(0)[i]) * size;
               most_lost = std::max(most_lost, std::abs(given[i] - taken[i] - left));
             }
             for (rank r = 1; r < size; ++r) ASSERT_TRUE(are_same_bits(world.update(r), world.update(0))) << how.name;
@@ -270,8 +270,8 @@ void expect_nothing_lost(const sparse_world& world, const std::vector<std::vecto
     in_update += arrived != 0 ? 1u : 0u;
     ASSERT_TRUE(std::isfinite(arrived) && std::isfinite(left)) << i;
     if (given > 1e30) continue;
-    ASSERT_NEAR(given, arrived + left, std::abs(arrived) * 3e-7) << "element " << i;  // 1/P is rounded, so the update
-                                                                                      // is not exact
+    // 1/P is rounded, so the update is not exact.
+    ASSERT_NEAR(given, arrived + left, std::abs(arrived) * 3e-7) << "element " << i;
   }
   EXPECT_GT(in_update, 0u);
 }

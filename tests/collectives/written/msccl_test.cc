@@ -33,7 +33,7 @@ std::string objection(const std::string& xml, rank size) {
           typical_shape(*(*how)->of, size, count, dtype::f32, (*how)->of->reduces ? kernel::sum : kernel::none);
       data.in_place = in_place;
       const auto world = generate_world(**how, size, data);
-      if (!world && world.error().code == status::constraint && count == 1) continue;  // needs a multiple
+      if (!world && world.error().code == status::constraint && count == 1) continue;  // the count must be a multiple
       if (!world) return world.error().text;
       const auto answer =
           verify(*world, promise_of(**how, size, data, {}), {.in_place = aliasing_of(*(*how)->of, size, data)});
@@ -55,8 +55,8 @@ TEST(msccl, every_construct_is_proved) {
                                                                         // sent memory would be overwritten
 }
 
-/// Thread blocks are found by id, so the order of thread blocks does not matter. Newer names of collectives are
-/// accepted, too.
+/// The program refers to thread blocks by id, so the order of thread blocks does not matter. Newer names of collectives
+/// are accepted, too.
 TEST(msccl, other_ways_to_say_the_same) {
   std::string xml = text_of("all_pairs");
   const std::size_t first = xml.find("    <tb id=\"0\""), second = xml.find("    <tb id=\"1\"");

@@ -12,8 +12,9 @@ std::vector<buffer_swap> buffer_swaps_of(const schedule& program) {
   return lsched::buffer_swaps_of(program, segment_map(program));
 }
 
-/// Returns a schedule with a chain of three sums, which are written to buffers x, y and x again. Each sum adds a
-/// received payload to the previous sum. The third sum waits until the first sum has been sent from x.
+/// Returns a schedule with a chain of three sums. The first and the third sum are written to buffer x, and the second
+/// to buffer y. Each sum adds a received payload to the previous sum. The third sum waits until the first sum has been
+/// sent from x.
 schedule_ptr chain() {
   builder to({0, 2});
   const std::uint64_t all = 8;
@@ -107,7 +108,7 @@ TEST(buffer_swap, is_refused_to_parts_and_of_outputs) {
   for (const buffer_swap& it : buffer_swaps_of(*program)) EXPECT_EQ(it, buffer_swap{});
 }
 
-/// If one operand of a sum is null, the sum is a copy, which a swap of memory can replace. Without swaps, rounds with
+/// If one operand of a sum is null, the sum is a copy. A swap of memory can replace a copy. Without swaps, rounds with
 /// few contributors make needless copies.
 TEST(buffer_swap, is_allowed_to_all_whole_vectors_of_partial_allreduces) {
   for (const rank size : {3, 5, 8, 16, 33})

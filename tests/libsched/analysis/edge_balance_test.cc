@@ -41,7 +41,7 @@ edge_balance balance_of(const std::vector<end>& ends) {
   return all;
 }
 
-/// Returns both ends of all edges: five edges, with different tags, from every rank to every other rank.
+/// Returns both ends of all edges. There are five edges, with different tags, from every rank to every other rank.
 std::vector<end> pairs() {
   std::vector<end> ends;
   for (rank from = 0; from < 4; ++from)
@@ -96,8 +96,8 @@ TEST(edge_balance, names_both_ends_that_differ_in_size_alone) {
       << *named;
 }
 
-/// If many ends lack an opposite end, odd_end() may find none of them, because no cell contains exactly one end. If
-/// odd_end() does name an end, this end must lack an opposite end.
+/// If many ends lack an opposite end, odd_end() may find none of them, because no cell contains exactly one end. An end
+/// that odd_end() names must lack an opposite end.
 TEST(edge_balance, never_names_an_end_that_has_its_opposite) {
   std::mt19937_64 random(5);
   const auto all = pairs();

@@ -1,4 +1,4 @@
-// Tests of sends that share a copy of their source: the analysis, and the data that receivers get.
+// Tests of sends that share a copy of their source. The tests cover the analysis, and the data that receivers get.
 #include "libsched/analysis/shared_sources.h"
 
 #include <gtest/gtest.h>

@@ -16,7 +16,8 @@ namespace {
 
 using testing::lockstep_world;
 
-/// The board of a world with one rank. It decides an exchange in the n-th call of gather() after give_up().
+/// The board of a world with one rank. After give_up(), gather() returns `pending` for `calls` calls, and then the
+/// decision.
 class late_board final : public board {
  public:
   late_board(status decision, int calls) : decision_(decision), left_(calls) {}

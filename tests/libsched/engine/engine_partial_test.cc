@@ -1,7 +1,7 @@
-// Tests of partial schedules on the engine, with all ranks in one thread: the start of rounds, captures, reports, and
-// ranks that leave. The oracle keeps the offers (contributions) of each rank in a queue. Each report contains the
-// number of this rank's offers that the result includes, and these are always the oldest offers. Therefore the oracle
-// can compute each result exactly.
+// Tests of partial schedules on the engine, with all ranks in one thread. The tests cover the start of rounds,
+// captures, reports, and ranks that leave. The oracle keeps the offers (contributions) of each rank in a queue. Each
+// report contains the number of this rank's offers that the result includes. These offers are always the oldest.
+// Therefore the oracle can compute each result exactly.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -115,7 +115,7 @@ class partial_bench {
       if (calls[static_cast<std::size_t>(r)]) call(r, round);
       for (std::uint64_t steps = world.draw_below(2 * static_cast<std::uint64_t>(size())); steps > 0; --steps)
         world.step();
-      if (is_here && world.draw_below(8) == 0) offer(r);  // after the capture, for the next round
+      if (is_here && world.draw_below(8) == 0) offer(r);  // if it follows the capture, this offer is for the next round
     }
     run_until_round(round);
   }
@@ -147,7 +147,7 @@ class partial_bench {
     return got;
   }
 
-  /// Removes the oldest `offers` pending offers of a rank, and adds them to `sum`. These offers have been sent.
+  /// Removes the oldest `offers` pending offers of a rank, and adds them to `sum`.
   void take_pending(rank r, std::uint64_t offers, vector_of_integers& sum) {
     ASSERT_LE(offers, pending(r).size()) << "more was sent than offered";
     for (; offers > 0; --offers) {
@@ -220,8 +220,8 @@ class partial_bench {
   std::vector<std::deque<vector_of_integers>> pending_;
 };
 
-/// Returns one activation for each policy except `deadline`. A policy with a parameter has a value in the middle of the
-/// possible range.
+/// Returns one activation for each policy except `deadline`. The parameter of a policy has a value in the middle of its
+/// range.
 std::vector<activation> activations_for(rank size, std::uint64_t seed) {
   const auto ranks = static_cast<std::uint32_t>(size);
   return {{.policy = activation_policy::full},
@@ -339,8 +339,7 @@ TEST(partial, a_majority_round_waits_for_the_drawn_rank_and_for_no_other) {
     }
 }
 
-/// If one of the needed candidates does not call, the round does not start. Calls of ranks that are not candidates have
-/// no effect.
+/// If one of the needed candidates does not call, the round does not start. Calls of other ranks have no effect.
 TEST(partial, a_round_waits_for_as_many_candidates_as_it_takes) {
   for (const rank size : {2, 3, 5, 8, 13})
     for (const char* words : {"first_of(2)", "all_of(2)", "quorum(2)", "quorum(2)+every(3)", "all_of(2)+every(3)"}) {
@@ -372,7 +371,7 @@ TEST(partial, a_round_waits_for_as_many_candidates_as_it_takes) {
     }
 }
 
-/// If fewer ranks remain than the policy needs, the round starts when all remaining ranks have called, and not before.
+/// If fewer ranks remain than the policy needs, the round starts only when all remaining ranks have called.
 TEST(partial, who_has_left_is_replaced_where_too_few_stay) {
   for (const char* words : {"quorum(4)", "all_of(4)", "quorum(5)", "quorum(4)+every(4)"})
     for (rank stay = 1; stay < 5; ++stay) {
@@ -447,7 +446,7 @@ TEST(partial, what_is_withdrawn_is_not_sent) {
 
 std::uint64_t values_in(const histogram& it) { return std::reduce(it.bins.begin(), it.bins.end()); }
 
-/// Returns the number of bytes in the messages of one round, with null messages at their full length.
+/// Returns the number of bytes in the messages of one round. Null messages count with their full length.
 std::uint64_t bytes_of_round(const schedule& program) {
   std::uint64_t bytes = 0;
   for (const op& what : program.ops())
@@ -476,7 +475,7 @@ TEST(partial_counts, tell_who_was_in_time_who_late_and_what_null_has_saved) {
     EXPECT_EQ(values_in(figures_of(r).completion_ns), 2u);
   }
   const std::uint64_t nulls_before = figures_of(2).nulls_sent, messages_before = figures_of(2).messages_sent;
-  bench.call(2, 3);  // this call has no offer; it counts also as a late call for rounds 1 and 2
+  bench.call(2, 3);  // this call has no offer; it is also a late call for rounds 1 and 2
   ASSERT_TRUE(bench.run_until_round(3));
   bench.world.settle();
   struct expected {
@@ -560,7 +559,7 @@ TEST(partial_counts, who_has_left_does_not_call) {
 
 // --- results that are not collected in time ------------------------------------------------------------------
 
-// Rank 0 collects the result of every round, so that the test knows all results. The other ranks skip some collects.
+// Rank 0 collects the result of every round, so the test knows all results. The other ranks skip some collects.
 TEST(partial, a_late_collect_delivers_the_newest_result_or_the_sum_of_all) {
   for (const lag_policy lag : {lag_policy::latest, lag_policy::accumulate})
     for (const rank size : {2, 3, 5, 8})

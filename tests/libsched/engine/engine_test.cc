@@ -1,5 +1,5 @@
-// Tests of the engine over inproc, the strictest transport, with all ranks in one thread: the results of ordinary
-// schedules, their start, end and failure, and the data path, which must not allocate memory. Tests of partial
+// Tests of the engine over inproc, the strictest transport, with all ranks in one thread. The tests cover the results
+// of ordinary schedules, and their start, end and failure. The data path must not allocate memory. Tests of partial
 // schedules are in engine_partial_test.cc.
 #include "libsched/engine/engine.h"
 
@@ -33,7 +33,7 @@ std::atomic<bool> g_counts{false};
 std::atomic<std::uint64_t> g_allocations{0}, g_bytes{0};
 std::atomic<std::int64_t> g_aligned{0};
 constexpr int k_endless = -1;
-thread_local int t_left = k_endless;  // number of allocations of this thread before failure
+thread_local int t_left = k_endless;  // number of allocations of this thread that succeed before one fails
 
 void* take(std::size_t bytes, std::size_t alignment) {
   if (g_counts.load()) ++g_allocations, g_bytes += bytes;
@@ -178,7 +178,7 @@ void check_integers(lockstep_world& world, std::uint64_t count, int rounds, bool
 }
 
 // All ranks must have the same bits as rank 0. The error must be within a bound that holds for any order of additions.
-// There are P - 1 roundings, each with an error of at most half a unit in the last place of the sum of magnitudes.
+// There are P - 1 roundings. The error of each is at most half a unit in the last place of the sum of magnitudes.
 template <class T>
 void check_floats(lockstep_world& world, std::uint64_t count, dtype type) {
   allreduce_bench<T> bench(world, {count, type, kernel::sum, false});
@@ -287,8 +287,8 @@ std::int64_t combine(kernel what, std::int64_t x, std::int64_t y) {
   }
 }
 
-// The values are so small that every type represents every intermediate result exactly, so the order of the operations
-// does not matter.
+// The values are small, so every type represents every intermediate result exactly. Therefore the order of the
+// operations does not matter.
 void check_reduction(lockstep_world& world, kernel what, dtype type, bool in_place) {
   constexpr std::uint64_t count = 19;
   const shape data{count, type, what, in_place};
@@ -711,8 +711,8 @@ TEST(engine, a_sender_far_ahead_is_held_back_by_credits_and_overwrites_nothing) 
         return std::ranges::all_of(its, [&](auto* it) { return it->finished == rounds; });
       };
       ASSERT_TRUE(world.run_until(is_done));
-      // The credits allow two messages that rank 1 has not consumed. With more ranks, rank 1 may also have consumed a
-      // message in a round that it cannot finish, because its own send waits for a credit.
+      // The credits permit two messages that rank 1 has not consumed. With more ranks, the send of rank 1 may wait for
+      // a credit, so that rank 1 cannot finish its round. Rank 1 may already have consumed the message of this round.
       EXPECT_LE(farthest, size == 2 ? 2u : 3u);
       if (size == 2) {
         EXPECT_GE(farthest, 1u);  // rank 0 was ahead of the slow receiver
@@ -813,8 +813,8 @@ TEST(engine_commit, both_ends_of_an_edge_have_the_same_dtype) {
   }
 }
 
-/// Returns a schedule in which every rank sends its vector to all other ranks, and combines the received vectors by the
-/// kernels in `by`, one after the other.
+/// Returns a schedule in which every rank sends its vector to all other ranks. The rank combines the received vectors
+/// by the kernels in `by`, one after the other.
 result<schedule_ptr> combine_all(world place, dtype type, const std::vector<kernel>& by) {
   builder to(place, "by hand");
   const buffer_id own = to.scratch(type, 4), sum = to.scratch(type, 4);
@@ -855,8 +855,8 @@ TEST(engine_commit, ranks_that_combine_different_dtypes_all_learn_both_sides) {
     }
 }
 
-/// The kernels of the ranks' reductions differ: some ranks have none, some have one, and some have several. This
-/// difference may be intended, so the commit succeeds.
+/// Some ranks have no reduction, some have one kernel of reductions, and some have several kernels. This difference may
+/// be intended, so the commit succeeds.
 TEST(engine_commit, a_rank_with_no_reduction_or_several_goes_with_any) {
   for (const rank size : {2, 3, 5}) {
     lockstep_world world(size, 41);
@@ -963,8 +963,8 @@ TEST(engine, a_wait_is_described_by_schedule_round_ops_and_ranks) {
 
 // --- allocation ----------------------------------------------------------------------------------------------
 
-/// Steps the ranks in turn until is_done() returns true. Returns the number of allocations by the engines and the
-/// transport.
+/// Steps the ranks in turn until is_done() returns true. Returns the number of allocations that the engines and the
+/// transport have made.
 std::uint64_t allocations_until(lockstep_world& world, const std::function<bool()>& is_done) {
   std::uint64_t allocations = 0;
   for (int turn = 0; !is_done(); ++turn) {

@@ -1,5 +1,5 @@
 // Tests of gates. A gate lets a round begin only when a stream has reached a certain point. The tests cover the order
-// of rounds, their data, and rounds that end early.
+// and the data of rounds, and rounds that end early.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -25,8 +25,8 @@ std::int64_t number(std::uint64_t which, rank r, round_no round, std::size_t i) 
   return static_cast<std::int64_t>(mix(mix(which) ^ mix(static_cast<std::uint64_t>(r) << 32 | round) ^ i) % 100'000);
 }
 
-/// One rank of an allreduce, with a stream. Each round has three entries in the stream: write the input, wait for the
-/// round, and check the output. ask() requests the round and sets its gate between the first and the second entry.
+/// One rank of an allreduce, with a stream. Each round has three entries in the stream. They write the input, wait for
+/// the round, and check the output. ask() requests a round, and sets the gate between the first and the second entry.
 class part {
  public:
   part(std::uint64_t which, rank self, rank ranks, std::size_t count)
@@ -116,7 +116,7 @@ class gated_world {
   part& of(std::size_t which, rank r) { return parts_[which][static_cast<std::size_t>(r)]; }
   std::vector<part>& of(std::size_t which) { return parts_[which]; }
 
-  /// In random order, makes ranks request rounds and makes streams advance, until all allreduces have completed
+  /// Makes ranks request rounds and makes streams advance, in random order. Stops when all allreduces have completed
   /// `rounds` rounds with correct results.
   bool run(const std::vector<bool>& gated, round_no rounds) {
     return world.run_until([&] {

@@ -1,6 +1,6 @@
-// Tests of the engine with a lane (executor of compute jobs) whose jobs end when the test decides: results, ownership
-// of memory while a job is in flight, failure and removal. All other tests on a lockstep world also have lanes, on
-// random ranks.
+// Tests of the engine with a lane (executor of compute jobs). The test decides when jobs end. The tests cover results,
+// ownership of memory while a job is in flight, failure and removal. In all other tests on a lockstep world, random
+// ranks have lanes, too.
 #include "libsched/engine/lane.h"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
-// Tests of the buffers that an application thread and the engine's thread hand over to each other, with real races. The
-// values are integers, so that rounding cannot hide a lost value. The sum of all offers must be the sum of all captured
-// and pending values. The sum of all published results must be the sum of all collected results.
+// Tests of the buffers that an application thread and the engine's thread hand over to each other. The two threads
+// race. The values are integers, so that rounding cannot hide a lost value. The sum of all offers must be the sum of
+// all captured and pending values. The sum of all published results must be the sum of all collected results.
 #include "libsched/partial/contribution.h"
 
 #include <gtest/gtest.h>
@@ -427,8 +427,8 @@ TEST(delivery, the_latest_result_is_whole_while_collects_race_publications) {
     const auto got = it.place.collect(bytes_of(result));
     if (!got) return false;
     last = got->to;
-    const round_no of = got->to % 7 == 0 ? got->to - 1 : got->to;  // every seventh result is null, so this is the last
-                                                                   // round with a result
+    const round_no of = got->to % 7 == 0 ? got->to - 1 : got->to;  // last round with a result, because every seventh
+                                                                   // result is null
     if (got->null ? got->from + 1 != got->to || got->to % 7 != 0 : result != gradient_of(of))
       ADD_FAILURE() << "round " << got->to;
     return true;

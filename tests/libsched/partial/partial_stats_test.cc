@@ -1,5 +1,5 @@
-// Tests of the statistics of partial rounds, with a clock that the test controls. Other tests check the recorded times
-// of calls, with two racing threads.
+// Tests of the statistics of partial rounds, with a clock that the test controls. Some tests check the recorded times
+// of calls while two threads race.
 #include "libsched/partial/partial_stats.h"
 
 #include <gtest/gtest.h>

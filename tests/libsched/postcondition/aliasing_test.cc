@@ -1,5 +1,5 @@
-// Tests of inputs and outputs that share memory at an offset. verify() and the check of all interleavings must both
-// treat shared memory as one memory.
+// Tests of inputs and outputs that share memory at an offset. verify() and the check of all interleavings
+// (tests/verify_oracle) must treat shared memory as one memory.
 #include "libsched/postcondition/aliasing.h"
 
 #include <gtest/gtest.h>
@@ -85,8 +85,7 @@ TEST(aliasing, says_where_buffers_lie) {
   EXPECT_EQ(at(aliasing({4}), 0), pair(0, 0));
   EXPECT_EQ(at(aliasing({4}), 1), pair(1, 0));
   EXPECT_EQ(at(aliasing({4}), 2), pair(1, 4));
-  EXPECT_EQ(at(aliasing({4}), 3), pair(3, 0));  // without an offset, the two buffers of a pair begin at the same
-                                                // address
+  EXPECT_EQ(at(aliasing({4}), 3), pair(3, 0));  // without an offset, both buffers of a pair begin at the same address
   EXPECT_EQ(at(aliasing({4}), 4), pair(3, 0));
   EXPECT_EQ(at(aliasing({4}), 5), pair(5, 0));  // this buffer has no partner
   EXPECT_EQ(at(aliasing({-1}), 1), pair(1, 1));
@@ -266,8 +265,8 @@ TEST(aliasing, an_output_that_is_a_block_of_the_input_needs_no_copy) {
 
 // --- reduce_scatter: the output is the input's beginning ---------------------------------------------------
 
-/// Rank r writes the sum of block r of both inputs. If `waits` is set, the rank writes the sum only after its send of
-/// the other block has completed.
+/// Rank r writes the sum of block r of both inputs. If `waits` is set, the rank first waits until its send of the other
+/// block has completed.
 std::vector<schedule_ptr> reduce_scatter(bool waits) {
   return write_world(2, [&](builder& to) {
     const auto self = static_cast<std::uint64_t>(to.place().self);

@@ -379,7 +379,7 @@ TEST(compile, refuses_an_op_that_waits_for_itself) {
   EXPECT_TRUE(refuses(b, status::cycle, 0, "through its dep on op 0"));
 }
 
-// 0 -> 1 -> 2 -> 3 -> 1, and 3 -> 4. Op 4 depends on an op of the cycle, but is not part of the cycle.
+// The deps are 0 -> 1 -> 2 -> 3 -> 1, and 3 -> 4. Op 4 depends on an op of the cycle, but is not part of the cycle.
 TEST(compile, names_an_op_on_the_cycle_not_one_behind_it) {
   bench b;
   const op_id zero = b.nop(), one = b.nop({zero}), two = b.nop({one}), three = b.nop({two});
@@ -468,8 +468,7 @@ TEST(compile, keeps_the_numbers_of_ops_appended_in_a_topological_order) {
   for (std::uint32_t tag = 0; tag < 40; ++tag) EXPECT_EQ(made->ops()[tag].tag, tag);
 }
 
-/// A random DAG whose ops are appended in no particular order. Op i has tag i, so that tests can find the op after
-/// compile().
+/// A random DAG whose ops are appended in random order. Op i has tag i, so that tests can find the op after compile().
 struct random_graph {
   explicit random_graph(std::uint32_t seed) {
     std::mt19937 random(seed);
@@ -587,8 +586,8 @@ TEST(compile, carries_over_what_was_declared) {
 
 // --- in place ----------------------------------------------------------------------------------------------
 
-/// One receive into buffer `s`, and the reduction y = x + s of the payload. By default, the reduction reads the payload
-/// in place. Most other settings violate a condition for reading in place.
+/// A receive into buffer `s`, followed by the reduction y = x + s. By default, the reduction reads the payload in
+/// place. Most other settings violate a condition for reading in place.
 struct landing {
   buffer_role role = buffer_role::scratch;
   bool earlier_writer = false, later_writer = false, second_reader = false, reads_twice = false, writes_back = false;

@@ -1,7 +1,7 @@
-// Tests of the firing rule in round.h. The rule counts tokens, but the reference uses sets of ops: an op has fired as
-// soon as `need` of its predecessors have completed. The tests cover all DAGs of up to five ops, all choices of need,
-// and all orders in which ops can complete. The tests stop a round at every point, and begin a new round with the
-// counters of the unfinished round.
+// Tests of the firing rule in round.h. The rule counts tokens, but the reference uses sets of ops. In the reference, an
+// op has fired as soon as `need` of its predecessors have completed. The tests cover all DAGs of up to five ops, all
+// values of `need`, and all orders in which ops can complete. The tests stop a round at every point, and begin a new
+// round with the counters of the unfinished round.
 #include "libsched/schedule/round.h"
 
 #include <gtest/gtest.h>
@@ -56,7 +56,7 @@ class explorer {
   std::uint64_t points() const { return points_; }
 
  private:
-  /// Completes op `id`. Checks that exactly those successors fire that must fire according to the reference.
+  /// Completes op `id`. Checks that exactly those successors fire that fire in the reference.
   void complete(counters& count, op_set& completed, std::uint32_t id, round_no round) {
     const op_set fired_before = fired_after(in_, completed);
     completed |= op_set{1} << id;

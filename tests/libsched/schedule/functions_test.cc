@@ -1,5 +1,5 @@
-// Tests of functions: operations of an op that the instance, not the kernel table, implements. The tests cover
-// compile(), verify() and the engine. Sparse allreduces consist of functions, too
+// Tests of functions. A function is an operation that the instance implements, rather than the kernel table. The tests
+// cover compile(), verify() and the engine. Sparse allreduces consist of functions, too
 // (tests/collectives/sparse_proof_test.cc).
 #include "libsched/schedule/functions.h"
 
@@ -19,12 +19,12 @@ namespace {
 enum : std::uint32_t { k_split, k_add, k_count, k_join };
 
 /// An allreduce that uses functions, and faults that a test can plant. Every rank splits its input into one part for
-/// each rank, adds up the parts that it receives, and joins the sums of all ranks.
+/// each rank. The rank folds (adds up) the parts that it receives. Then it joins the sums of all ranks.
 struct function_world {
   bool sends_other_part = false;  ///< sends to each rank the part for the next rank
   bool forgets_first = false;     ///< drops the part of rank 0, and folds the part of rank 1 twice
   bool turns_sums = false;        ///< joins the sums in a wrong order
-  bool goes_by_own = false;       ///< the join depends on a value that differs between ranks
+  bool goes_by_own = false;       ///< makes the join depend on a value that differs between ranks
   bool is_ordered = true;         ///< whether deps order the functions
 };
 

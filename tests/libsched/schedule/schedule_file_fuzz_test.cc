@@ -48,8 +48,7 @@ bool stand_in(const words& some, const words& all) {
   return next == some.end();
 }
 
-/// Returns whether `why` begins with "line L, column C: ", and line L and column C exist in `text` or are the end of
-/// `text`.
+/// Returns whether `why` begins with "line L, column C: ". This must be a position in `text`, or the end of `text`.
 bool is_located(std::string_view text, const std::string& why) {
   std::size_t line = 0, column = 0;
   if (std::sscanf(why.c_str(), "line %zu, column %zu: ", &line, &column) != 2 || line == 0 || column == 0) return false;
@@ -173,8 +172,8 @@ class vandal {
   std::mt19937_64 random_;
 };
 
-/// Returns the text without the line "sizes". With this line, the parser refuses many damaged files before it makes any
-/// other check.
+/// Returns the text without the line "sizes". With this line, the parser refuses many damaged files before it makes
+/// another check.
 std::string without_sizes(std::string text) {
   const std::size_t begin = text.find("sizes");
   return text.erase(begin, text.find('\n', begin) + 1 - begin);

@@ -207,8 +207,8 @@ TEST(schedule_file, a_need_below_all_is_no_derived_thing) {
 
 // --- errors and their places -------------------------------------------------------------------------------
 
-/// A fault in the text of testing::k_sampler: `from` is replaced by `to`. The error must name this line and column, and
-/// its text must begin with `reason`.
+/// A fault in the text of testing::k_sampler, in which `to` replaces `from`. The error must name this line and column.
+/// The error text must begin with `reason`.
 struct fault {
   std::string_view from, to;
   int line, column;
@@ -430,7 +430,7 @@ std::uint64_t greed(std::string_view text) {
 
 constexpr std::string_view k_head = "libsched schedule 2\nname \"\"\nrank 0 of 1\nflags\nactivation none seed 0\n";
 
-/// Returns a text of short ops with many deps. Of all texts of the same length, such a text needs the most memory.
+/// Returns a text of short ops with many deps. Among texts of equal length, such a text needs the most memory.
 std::string dense(std::size_t ops) {
   std::string text(k_head);
   for (std::size_t id = 0; id < ops; ++id) {

@@ -1,4 +1,4 @@
-// Tests of activations: the text form, the validation, and the random choice of candidate ranks.
+// Tests of activations. The tests cover the text form, the validation, and the random choice of candidate ranks.
 #include <gtest/gtest.h>
 
 #include <map>

@@ -1,5 +1,5 @@
-// Tests of flights, which let several rounds of a schedule be outstanding. In one thread, all ranks of a world start
-// and end rounds of one schedule in a random order.
+// Tests of flights. With flights, several rounds of a schedule can be outstanding. In one thread, all ranks of a world
+// start and end rounds of one schedule in a random order.
 #include "libsched/session/flights.h"
 
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ struct transfer {
   bool is_checked = false;
 };
 
-/// One rank: its flights, and its rounds as the caller numbers them.
+/// A rank with its flights, and with its rounds in the numbering of the caller.
 template <class Flights>
 struct player {
   std::shared_ptr<schedule_commit> commit{};
@@ -180,8 +180,8 @@ class flights_trial {
 
 constexpr std::array<rank, 7> k_sizes{3, 5, 6, 7, 1, 4, 8};
 
-/// Runs trials of all sizes, and of depths (maximum numbers of outstanding rounds) 1, 2, 3, 5 and 8. Returns the
-/// description of the first error.
+/// Runs trials of all sizes with the depths 1, 2, 3, 5 and 8. The depth is the maximum number of outstanding rounds.
+/// Returns the description of the first error.
 template <class Flights>
 std::string play(std::uint64_t seeds) {
   for (const rank size : k_sizes)

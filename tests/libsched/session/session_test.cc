@@ -1,11 +1,11 @@
-// Tests of sessions (the use of a partial collective by one rank), with all ranks in one thread, on real engines over
-// the transport inproc. The ranks call offer, collect, withdraw, flush, model_sync and leave in random order. Calls
-// that have to wait are interrupted at random and resumed later.
+// Tests of sessions. A session is one rank's use of a partial collective. All ranks run in one thread, on real engines
+// over the transport inproc. The ranks call offer, collect, withdraw, flush, model_sync and leave in random order.
+// Calls that have to wait are interrupted at random and resumed later.
 //
-// The oracle: rank 0, the witness, has a lag rule that keeps the result of every round separately (a history). Whenever
-// rank 0 takes a turn, it collects all results. The test computes the expected results of a rank from the results of
-// rank 0, and from the lag rule and the divisor of the rank. Contributions are integers, and the sum of all rounds must
-// be the sum of all offers that were not withdrawn.
+// Rank 0 is the witness. Its lag rule keeps the result of every round separately (a history). Whenever rank 0 takes a
+// turn, it collects all results. The oracle computes the expected results of a rank from the results of rank 0, and
+// from the rank's lag rule and divisor. Contributions are integers, and the sum of all rounds must be the sum of all
+// offers that were not withdrawn.
 #include "libsched/session/session.h"
 
 #include <gtest/gtest.h>
@@ -118,7 +118,7 @@ class session_bench {
     }
   }
 
-  /// Runs the test until every rank has made all its calls, has left, and has seen that all ranks have left. Then
+  /// Runs the test until every rank has made all its calls and has left, and knows that all ranks have left. Then
   /// checks all results.
   void play() {
     for (std::uint64_t turns = 0; !std::ranges::all_of(players_, &player::is_done); ++turns) {
@@ -154,9 +154,9 @@ class session_bench {
     std::optional<std::uint64_t> leaves_in{};  ///< number of turns until the rank leaves early
 
     std::vector<integers> offers{};   ///< contributions that were not withdrawn, oldest first
-    std::vector<round_no> tickets{};  ///< for each offer in `offers`, the round for which it called
+    std::vector<round_no> tickets{};  ///< for each offer in `offers`: the round for which the offer called
     integers forgotten{};             ///< sum of the offers before the last model_sync
-    std::uint64_t given_offers = 0;   ///< number of this rank's offers that its results include
+    std::uint64_t given_offers = 0;   ///< number of this rank's offers that are included in its results
     round_no given_up_to = 0;
     delivered last{};  ///< the latest report of this rank that has a result
     std::size_t epoch = 0;
@@ -418,16 +418,16 @@ class session_bench {
 
   // --- the oracle ----------------------------------------------------------------------------------------------------
 
-  /// Returns the staleness of a rank's offers in the result of one round: the number of rounds for which the oldest
-  /// included offer has waited.
+  /// Returns the staleness of a rank's offers in the result of one round. The staleness is the number of rounds for
+  /// which the oldest included offer has waited.
   static round_no staleness_of(const player& one, const delivered& what) {
     if (what.mine == 0 || one.given_offers >= one.tickets.size()) return 0;
     const round_no called = one.tickets[one.given_offers];
     return called < what.to ? what.to - called : 0;
   }
 
-  /// If every round waits for the calls of all ranks, an offer must be in the result of the round for which it called,
-  /// or of an earlier round.
+  /// If every round waits for the calls of all ranks, an offer must not be late. The offer must be in the result of the
+  /// round for which it called, or of an earlier round.
   void check_order(const player& one, const delivered& what) {
     if (rules_.starts.policy != activation_policy::full || rules_.averages) return;
     const auto called = std::ranges::upper_bound(one.tickets, what.to) - one.tickets.begin();
@@ -442,7 +442,7 @@ class session_bench {
     }
   }
 
-  /// Returns the expected result of rounds (from, to], or nothing if the witness lacks the result of any of these
+  /// Returns the expected result of rounds (from, to]. Returns nothing if the witness lacks the result of one of these
   /// rounds.
   std::optional<given> expected_of(const given& got) const {
     given all{got.to, {.from = got.what.from, .to = got.what.to}, zeros(rules_.count)};
@@ -508,7 +508,7 @@ class session_bench {
   }
 
   /// Checks the mean of a model_sync. If a rank has left meanwhile, the mean may contain weights that the test does not
-  /// know. Such a mean is not checked.
+  /// know. The test does not check such a mean.
   void check_mean(std::size_t epoch) {
     if (common_[epoch].empty()) return;  // all ranks have left before this epoch
     if (epoch < first_leave_) {
@@ -594,7 +594,7 @@ void play_worlds(std::uint64_t first_seed, std::uint64_t seeds) {
   }
 }
 
-/// Only the offer passes the instance to the engine in this test, so the offer alone must start the round.
+/// In this test, only the offer passes the instance to the engine. The offer alone must start the round.
 TEST(session, an_offer_starts_a_round_where_one_call_suffices) {
   for (const rank size : {3, 5, 6, 7, 2, 4, 1}) {
     lockstep_world world(size, 1);

@@ -68,13 +68,14 @@ std::size_t shapes_of(rank size, const char* collective, const char* algorithm) 
 
 TEST(packed_world, ranks_that_do_the_same_share_a_shape) {
   EXPECT_EQ(shapes_of(64, "allreduce", "recursive_doubling"), 1u);
-  EXPECT_EQ(shapes_of(13, "allreduce", "recursive_doubling"), 3u);  // the groups are: proxies, extras, other ranks
+  EXPECT_EQ(shapes_of(13, "allreduce", "recursive_doubling"), 3u);  // proxies, extras and other ranks have separate
+                                                                    // shapes
   EXPECT_EQ(shapes_of(64, "allreduce", "rabenseifner"), 1u);
   EXPECT_EQ(shapes_of(13, "allreduce", "ring"), 1u);
 }
 
-/// The peer of rank r is P - 1 - r. packed_world has no expression for such peers. Tags and sizes differ between ranks,
-/// too.
+/// The peer of rank r is P - 1 - r. packed_world has no expression for such peers. Tags and sizes also differ between
+/// ranks.
 TEST(packed_world, what_fits_no_expression_is_in_a_table) {
   const auto ranks = testing::whole_world(6, [](world place) {
     builder to(place);
@@ -92,8 +93,8 @@ TEST(packed_world, what_fits_no_expression_is_in_a_table) {
   EXPECT_EQ(packed->find(0, op_kind::recv, 5, 1), k_no_op);
 }
 
-/// One ring for each distance. Ranks 0 and 1 are swapped, so that packed_world has no expression for the peers. Few
-/// tags are used.
+/// There is one ring for each distance between neighbours. Ranks 0 and 1 are swapped, so that packed_world has no
+/// expression for the peers. The rings share a few tags.
 TEST(packed_world, each_of_many_ops_in_tables_is_found) {
   const auto swapped = [](rank r) { return r < 2 ? 1 - r : r; };
   for (const rank size : {5, 6, 7}) {

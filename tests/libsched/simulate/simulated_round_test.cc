@@ -24,8 +24,8 @@ picoseconds hop(const machine& where, std::uint64_t bytes) {
 
 picoseconds combination(const machine& where, std::uint64_t bytes) { return cost_of(where, 0, bytes).combination.time; }
 
-/// Returns machine descriptions with this property: if all ranks begin at the same time, no message waits for a NIC or
-/// for the previous send.
+/// Returns machine descriptions. On these machines, no message waits for a NIC or for the previous send if all ranks
+/// begin at the same time.
 std::vector<machine> machines(std::uint64_t bytes) {
   std::vector<machine> all;
   for (const picoseconds L : {0, 1000, 2'500'000, 70'000'000})
@@ -322,7 +322,7 @@ TEST(schedule_world, ranks_of_a_node_wait_for_each_other_at_the_nic_they_share) 
 TEST(schedule_world, who_sends_first_has_the_shared_nic_first_whatever_its_rank) {
   // Rank 3 is on the node of rank 2 and begins first.
   simulated_round what{.where = nodes_of(2, true), .starts = [](rank r) { return r == 2 ? k_us : 0; }};
-  what.where.levels[0].cost.L = 4 * k_us;  // so the event queue has windows of 2 us
+  what.where.levels[0].cost.L = 4 * k_us;  // this gives the event queue windows of 2 us
   const auto world = packed_world::of(collective_world(4, "gather", "flat", 1000));
   const auto report = simulate_round(*world, what);
   ASSERT_TRUE(report) << report.error().text;
@@ -363,7 +363,8 @@ TEST(schedule_world_activation, one_initiator_costs_one_signal_for_every_other_r
   }
 }
 
-// As in Li et al. 2020: under linear skew, the ranks wait for the last rank, or for a rank that is chosen at random.
+// The closed forms are those of Li et al. 2020. Under linear skew, the ranks wait for the last rank, or for a rank that
+// is chosen at random.
 TEST(schedule_world_activation, latencies_follow_the_closed_forms_under_linear_skew) {
   constexpr rank size = 32;
   simulation what{.skew = {.kind = skew_kind::linear}};

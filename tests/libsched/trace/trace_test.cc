@@ -1,4 +1,4 @@
-// Tests of traces: the JSON must be valid, slices (bars in the viewer) must not overlap, and arrows must have two ends.
+// Tests of traces. The JSON must be valid, slices (bars in the viewer) must not overlap, and arrows must have two ends.
 // Other tests check the events that engines record.
 #include "libsched/trace/trace.h"
 
@@ -98,7 +98,7 @@ TEST(trace_json, draws_no_arrow_for_the_own_call) {
   EXPECT_TRUE(of_phase(all, "f").empty());
 }
 
-/// Expects that no two slices of a track overlap, and that both ends of every arrow lie in a slice.
+/// Expects that the slices of a track do not overlap. Also expects that both ends of every arrow lie in a slice.
 void expect_tidy(const json& all) {
   std::map<std::pair<int, int>, std::vector<std::pair<double, double>>> slices;
   for (const json& it : of_phase(all, "X")) {

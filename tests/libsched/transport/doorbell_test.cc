@@ -48,7 +48,7 @@ void withdraw(doorbell& bell, doorbell::side side) {
 }
 
 /// The manner in which a reader goes to sleep. Every reader announces on the doorbell that it will sleep. A careful
-/// reader then polls again before it sleeps, and a careless reader does not.
+/// reader then polls again before it sleeps. A careless reader does not poll again.
 enum class manner { careful, careless };
 
 void sleep_until_there(mailbox& from, std::uint64_t round, doorbell::side side, manner how,
@@ -109,7 +109,7 @@ TEST(doorbell, loses_no_wake_up_in_a_million_hand_overs) {
 }
 
 // Shows that the test above can detect a lost wake-up. A careless reader does not notice a message that arrives between
-// its poll and its announcement, and this message wakes no thread.
+// its poll and its announcement. Such a message does not wake the reader.
 TEST(doorbell, shows_a_lost_wake_up_to_whoever_does_not_look_again) {
   mailbox box;
   sleep_counts counts;

@@ -1,5 +1,5 @@
-// Tests of the transport inproc. It must pass the conformance tests (exam) with every seed, repeat a run exactly with
-// the same seed, and detect callers that break the contract.
+// Tests of the transport inproc. It must pass the conformance tests (exam) with every seed. With the same seed it must
+// repeat a run exactly. It must detect callers that break the contract.
 #include "tests/support/inproc.h"
 
 #include <gtest/gtest.h>
@@ -213,8 +213,8 @@ TEST(inproc, spoils_a_payload_once_it_was_released) {
   EXPECT_NE(out.data[5], std::byte{1});
 }
 
-/// Expects that `what` breaks a rule, so that the health of one endpoint fails with the given reason. `what` returns
-/// true if this is the endpoint of the sender.
+/// Expects that `what` breaks a rule, and that one endpoint then fails with the given reason. `what` returns true if
+/// the sender's endpoint must fail, and false if the receiver's endpoint must fail.
 template <class Breach>
 void expect_fault(std::string_view reason, Breach&& what) {
   pair_of_ranks it(1, 2, 64, false, {.late_sends = false});
@@ -333,7 +333,7 @@ TEST(inproc, links_nothing_to_what_is_no_address) {
   EXPECT_EQ(it.sender->link(1, all), status::ok);
 }
 
-// The edges of the two instances are equal, and the two ranks attach the instances in opposite order.
+// The two instances have equal edges. The two ranks attach the instances in opposite order.
 TEST(inproc, keeps_instances_of_the_same_ranks_apart) {
   pair_of_ranks it(1, 0, 64, false, {.late_sends = false});
   const std::vector<edge_spec> out{{.outgoing = true, .peer = 1, .capacity = 64}};

@@ -1,5 +1,5 @@
-// Tests of verify() for messages that rely on buffers: properties of a transport's buffers that a proof may assume, and
-// properties that a proof must not assume.
+// Tests of verify() for messages that rely on buffers of the transport. A proof may assume some properties of these
+// buffers, and must not assume others.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -60,7 +60,7 @@ TEST(buffering, a_message_is_what_was_there_when_it_was_sent) {
     EXPECT_EQ(verdict_of(k_overwritten, buffers), "contents");
 }
 
-/// A received message that used no buffer must not count as the release of an older message's buffer.
+/// If a received message used no buffer, its receipt must not count as the release of an older message's buffer.
 const std::string k_old_message = world_of("mine", {{"", R"(buffer 0 input host f32 1
 op 0 send f32 b0[0 +1] to 1 tag 0 then 1
 op 1 send f32 b0[0 +1] to 1 tag 1 then 2

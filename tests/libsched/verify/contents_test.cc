@@ -1,4 +1,4 @@
-// Tests of the contents that verify() proves. verify() must detect values that are not contributions, and multiples of
+// Tests of the contents that verify() proves. verify() must detect multiples of contributions, and values that are not
 // contributions, wherever they enter the result.
 #include "libsched/verify/contents.h"
 
@@ -184,8 +184,8 @@ TEST(contents, what_moves_may_not_have_been_changed) {
 
 // --- parts that functions leave out ------------------------------------------------------------------------------
 
-/// Faults of an allreduce that consists of functions. Every rank splits its input into one part for each rank, folds
-/// (adds up) the parts that it receives, and joins the folds of all ranks.
+/// Faults of an allreduce that consists of functions. Every rank splits its input into one part for each rank. The rank
+/// folds (adds up) the parts that it receives. Then it joins the folds of all ranks.
 struct by_functions {
   std::uint64_t unused_parts = 0;   ///< number of parts that no rank receives
   std::uint64_t lost_folds = 0;     ///< number of folds that are not joined
@@ -254,8 +254,7 @@ TEST(contents, functions_fold_no_numbers) {
     expect_finding(proof_of(size, {.folds_numbers = true}), "(compute derive), which is not a contribution");
 }
 
-/// Rank 0 folds only the first part of every rank's input, and sends this fold to all ranks as if it were the whole
-/// result.
+/// Rank 0 folds only the first part of every rank's input. It sends this fold to all ranks as the whole result.
 TEST(contents, one_part_is_not_all_of_a_thing) {
   for (const rank size : {2, 3, 5})
     for (const auto& [splits, joins] : {std::pair(false, false), {true, false}, {true, true}})
@@ -362,8 +361,8 @@ TEST(contents, adaptive_sums_go_by_what_was_multiplied_and_nothing_else) {
                  "which are not the three sums");
 }
 
-/// An adaptive sum of three ranks in the order ((0 1) 2). If `turns` is set, the weights of the last step are computed
-/// from a wrong sum of ranks 0 and 1, in which the elements of rank 1 are rotated by one place.
+/// An adaptive sum of three ranks in the order ((0 1) 2). If `turns` is set, the weights of the last step are wrong.
+/// They are then computed from a sum of ranks 0 and 1 in which the elements of rank 1 are rotated by one place.
 TEST(contents, elements_of_other_places_make_another_vector) {
   const auto of = [](bool turns) {
     const auto world = written(3, [&](builder& to) {
@@ -419,8 +418,8 @@ TEST(contents, what_captures_merge_by_is_for_captures_alone) {
 
 // --- multiples ---------------------------------------------------------------------------------------------------
 
-/// Number of doublings after which every number returns to its value modulo 2^61-1, the modulus of the fingerprints of
-/// verify().
+/// Number of doublings after which every number returns to its value modulo 2^61-1. This is the modulus of verify()'s
+/// fingerprints.
 constexpr unsigned k_doublings_to_one = 61;
 
 op_id doubled(builder& to, buffer_id it, std::uint64_t count, unsigned times, op_id after) {
@@ -428,8 +427,8 @@ op_id doubled(builder& to, buffer_id it, std::uint64_t count, unsigned times, op
   return after;
 }
 
-/// The result includes each contribution 2^125 - 2^64 + 1 times. This is the sum of 1 and of the powers 2^64 to 2^124.
-/// It equals 1 modulo 2^61-1 and modulo 2^64.
+/// The result includes each contribution 2^125 - 2^64 + 1 times. This number is the sum of 1 and of the powers 2^64 to
+/// 2^124. It equals 1 modulo 2^61-1 and modulo 2^64.
 TEST(contents, a_contribution_is_once_in_it_whatever_numbers_wrap_around) {
   for (const rank size : {1, 2, 3, 5})
     expect_finding(proof_of(size, dtype::i64,
@@ -454,8 +453,8 @@ TEST(contents, products_are_once_in_the_sums_whatever_numbers_wrap_around) {
                  "combined in another tree than the algorithm defines");
 }
 
-/// The fold of a partial round depends on the sum of both contributions, from which the result gets its number of
-/// contributors. In the faulty world, this sum is doubled until its fingerprint is that of the sum again.
+/// The fold of a partial round depends on the sum of both contributions. The result gets its number of contributors
+/// from this sum. The faulty world doubles the sum until its fingerprint is that of the original sum again.
 TEST(contents, who_is_counted_is_counted_once_whatever_numbers_wrap_around) {
   const auto of = [](unsigned doublings) {
     const auto world = written(2, [&](builder& to) {

@@ -1,6 +1,6 @@
-// Tests of worlds of random schedules. If verify() accepts a world, the rounds must end on the real engine in any order
-// of events, with the results of a sequential execution. The check of all interleavings (interleavings.h) must not find
-// a fault in the world.
+// Tests of worlds of random schedules. If verify() accepts a world, its rounds must end on the real engine in any order
+// of events. The results must be those of a sequential execution. The check of all interleavings (interleavings.h) must
+// not find a fault in the world.
 //
 // A failure prints its seed. LSCHED_TEST_WORLD_SEED=<seed> runs only the world of that seed.
 #include <gtest/gtest.h>
@@ -149,8 +149,8 @@ class random_world {
            overlap(x, x.b, y, y.c);
   }
 
-  /// Records an op, and adds the deps that it needs because it shares memory with earlier ops, and a few unnecessary
-  /// deps. In loose worlds, a few of the needed deps are missing.
+  /// Records an op and adds its deps. Some deps are needed because the op shares memory with earlier ops. A few deps
+  /// are unnecessary. In loose worlds, a few of the needed deps are missing.
   void note(rank r, op_id id, const op& what, std::size_t sent = 0) {
     per_rank& me = ranks_[index(r)];
     std::uint32_t degree = 0;

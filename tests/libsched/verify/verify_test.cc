@@ -127,7 +127,7 @@ TEST(verify, bounds_unexpected_messages) {
     EXPECT_EQ(it.bytes, 3 * k_count * sizeof(float));
   }
   const auto tree = verify(make_world("allreduce", "tree", 3), sum_of_all(3));
-  EXPECT_EQ(tree.unexpected[0].messages, 2u);  // the messages of both children may be early
+  EXPECT_EQ(tree.unexpected[0].messages, 2u);  // the messages of both children may arrive early
   EXPECT_EQ(tree.unexpected[1].messages, 0u);  // the result arrives only after this rank has sent its message
 }
 
@@ -381,8 +381,8 @@ TEST(verify, answers_with_a_memo_what_it_answers_without) {
         EXPECT_TRUE(plain.holds());
         expect_equal(plain, remembered);
       }
-  // Most algorithms have one entry for count 0 and one entry for all other counts. The ring has an entry for each
-  // count, and adasum has no entries.
+  // Most algorithms have one entry for count 0, and one for all other counts. The ring has an entry for each count, and
+  // adasum has no entries.
   EXPECT_GT(known.worlds.size(), 8u);
   EXPECT_LT(known.worlds.size(), 40u);
 }
@@ -731,7 +731,7 @@ TEST(verify_laws, an_idempotent_kernel_has_to_meet_every_contribution) {
                  property::contents, "is missing");
 }
 
-/// In partial schedules, the engine counts contributors. In this schedule, it would count the same rank twice.
+/// In partial schedules, the engine counts contributors. In this schedule, the engine would count the same rank twice.
 TEST(verify_laws, partial_schedules_meet_a_contribution_once_whatever_the_kernel) {
   const auto twice = [](bool is_partial) {
     return write_world(1, [is_partial](builder& to) {
@@ -808,8 +808,8 @@ TEST(verify, notices_ends_of_an_edge_with_different_guards) {
   expect_finding(of({.every = 2}, late), property::matching, "has another guard than rank 1");
 }
 
-/// If a message is sent only in some rounds, it cannot prove that the sender has entered the round in rounds without
-/// the message.
+/// Some messages are sent only in some rounds. In the other rounds, such a message cannot prove that the sender has
+/// entered the round.
 TEST(verify, knows_that_a_guarded_message_synchronises_nobody) {
   const auto of = [](std::uint32_t every) {
     return verify(write_world(2,

@@ -34,8 +34,8 @@ bool is_float(dtype type) {
   return type == dtype::f16 || type == dtype::bf16 || type == dtype::f32 || type == dtype::f64;
 }
 
-/// Returns `bytes` bytes that hold small numbers of the collective's type. (The vector of floats is only the container
-/// of the bytes.) Sums of the numbers are exact.
+/// Returns `bytes` bytes that hold small numbers of the collective's type. Sums of these numbers are exact. The vector
+/// of floats is only a container of the bytes.
 floats numbers_of(const wanted& what, std::size_t bytes, rank self) {
   std::mt19937 draw(static_cast<unsigned>(self) + 7);
   floats memory((bytes + sizeof(float) - 1) / sizeof(float));

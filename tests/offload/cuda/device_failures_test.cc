@@ -54,8 +54,8 @@ class DeviceFailures : public UnderTheFake {
       });
   }
 
-  /// After a hang, cancels and destroys the schedules and closes the worlds, and expects that this takes only seconds.
-  /// The schedules may already be destroyed (null).
+  /// After a hang, cancels and destroys the schedules and closes the worlds. Expects that this takes only seconds. The
+  /// schedules may already be destroyed (null).
   void end_hung(life_of_a_world& life) {
     const auto begin = std::chrono::steady_clock::now();
     const bool is_destroyed = life.schedule(0) == nullptr;
@@ -236,8 +236,8 @@ struct closing_beside_a_stream {
   lsched_world* world = nullptr;
 };
 
-// If the close cannot wait for the end of device work, the close leaks the device memory, as it does if the device
-// hangs.
+// If the close cannot wait for the end of device work, the close leaks the device memory. If the device hangs, a close
+// does the same.
 TEST_F(DeviceFailures, ClosingNeedsNoMemory) {
   const closing_beside_a_stream it(gpu());
   fake().fail("cuMemAlloc:1:2");

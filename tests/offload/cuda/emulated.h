@@ -1,6 +1,7 @@
 // Runs device kernels on the host. For this purpose the sources of the kernels (offload/cuda/kernels/*.cu) are also
 // compiled as C++. Blocks run one after the other. If a kernel has barriers, each thread of a block is a real thread,
-// so that the thread sanitizer detects a missing barrier. Otherwise these threads run one after the other, too.
+// so that the thread sanitizer detects a missing barrier. Otherwise the threads of a block run one after the other,
+// too.
 #pragma once
 
 #include <string_view>

@@ -49,7 +49,8 @@ TEST_F(FakeMemory, HostThatTouchesDeviceMemoryDies) {
   EXPECT_EXIT(read_freed(), ::testing::KilledBySignal(SIGSEGV), "device memory is not for the host");
 }
 
-/// Matches text that does not contain `about`. (When a process crashes, other libraries may print text.)
+/// Matches text that does not contain `about`. Other text is permitted, because other libraries may print text when a
+/// process crashes.
 class silence final : public ::testing::MatcherInterface<const std::string&> {
  public:
   explicit silence(std::string about) : about_(std::move(about)) {}

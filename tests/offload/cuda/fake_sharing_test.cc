@@ -65,8 +65,8 @@ void write(const fake_device& gpu, CUdeviceptr at, const std::string& text) {
   EXPECT_EQ(gpu.fake().write(at, text.data(), text.size()), 1);
 }
 
-/// The owner: exports memory by a legacy handle (cuIpcGetMemHandle) and checks the other side's write. The owner is
-/// killed while the memory is still open on the other side.
+/// The owner exports memory by a legacy handle (cuIpcGetMemHandle) and checks the other side's write. The owner then
+/// kills itself while the memory is still open on the other side.
 int legacy_owner(table& shared) {
   const fake_device gpu;
   LSCHED_NEED(gpu.is_there());

@@ -48,8 +48,8 @@ TEST(device_kernels, reduce_with_the_bits_of_the_host) {
 
 constexpr std::uint64_t k_one = 1;
 
-/// Returns small divisors, divisors at the limits of SIMD lanes and of integer types, and the smallest divisors for
-/// which a 16-bit quotient computed in f32 would be wrong.
+/// Returns small divisors, and divisors at the limits of SIMD lanes and of integer types. Returns also the smallest
+/// divisors for which a 16-bit quotient computed in f32 would be wrong.
 std::vector<std::uint64_t> divisors() {
   std::vector<std::uint64_t> all{1, 2, 3, 7, 10, 48, 100, 1000};
   for (const int width : {8, 13, 16, 24, 31, 32, 53, 62, 63})
@@ -140,8 +140,8 @@ TEST(device_kernels, convert_with_the_bits_of_the_host) {
       }
 }
 
-/// Converts all values of the short formats, the values midway between two adjacent ones, and the next larger and
-/// smaller numbers of each midway value. The factor 0.5 adds ties of subnormals.
+/// Converts all values of the short formats, the midpoints of adjacent values, and the next larger and smaller numbers
+/// of both. The factor 0.5 adds ties of subnormals.
 TEST(device_kernels, convert_rounds_with_the_bits_of_the_host) {
   const std::uint64_t step = sampled() ? 97 : 1;
   for (const dtype from : {dtype::f32, dtype::f64})
@@ -216,8 +216,8 @@ TEST(device_kernels, add_weighted_with_the_bits_of_the_host) {
 
 // ---- dots
 
-/// Returns numbers whose sum depends on the order of additions, or, if `is_hard`, values for which wrong arithmetic is
-/// most likely to show.
+/// Returns numbers whose sum depends on the order of additions. If `is_hard` is true, returns values for which wrong
+/// arithmetic is most likely to show.
 operand draw_for_dots(dtype type, bool is_hard, const trial& it, std::size_t which) {
   patterns values(type, k_seed + it.count + which);
   operand drawn = values.draw(it.count, it.shifts[which]);

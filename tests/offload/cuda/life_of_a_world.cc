@@ -6,7 +6,7 @@
 namespace lsched::testing {
 namespace {
 
-/// Calls `call`, and calls it again if the first call fails. The second call must succeed: a fault that is not
+/// Calls `call`. If the call fails, calls `call` again. The second call must succeed, because a fault that is not
 /// permanent happens only once, and a failed call changes nothing.
 template <class Call>
 lsched_status twice(const Call& call) {

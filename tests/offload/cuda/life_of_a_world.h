@@ -1,7 +1,7 @@
-// A world under the fake driver, which is taken step by step from its opening to its closing, so that a fault can
-// strike in each step. Two ranks have buffers in device memory, and one rank has buffers in host memory. The ranks
-// compute the sum of these buffers, in rounds that the host starts and in rounds that streams start. In addition, all
-// ranks compute a sum of buffers in host memory.
+// A world under the fake driver. A test takes the world step by step from its opening to its closing, so that a fault
+// can strike in each step. Two ranks have buffers in device memory, and one rank has buffers in host memory. The ranks
+// sum these buffers, in rounds that the host starts and in rounds that streams start. In addition, all ranks sum
+// buffers in host memory.
 #pragma once
 
 #include <array>
@@ -55,7 +55,8 @@ class life_of_a_world {
   static floats sum();
   /// Returns whether the application's streams have no pending work.
   bool are_streams_free() const;
-  /// Drops the application's resources without releasing them, for a driver that no longer releases anything.
+  /// Drops the application's resources without releasing them. A test needs this if the driver no longer releases
+  /// anything.
   void forget_driver();
   /// Returns the text of lsched_world_describe.
   std::string describe(std::size_t rank) const;

@@ -116,7 +116,7 @@ inline const emulated_kernel& emulated(std::uint32_t function) {
   return *found;
 }
 
-/// Launches a kernel. The grid is the grid that a lane chooses, or, if `is_narrow`, a grid with fewer threads than
+/// Launches a kernel with the grid that a lane chooses. If `is_narrow` is true, the grid has fewer threads than
 /// elements.
 inline void launch(const device_kernel& it, device_arguments with, bool is_narrow) {
   std::vector<double> workspace(it.workspace_bytes(with.count) / sizeof(double));

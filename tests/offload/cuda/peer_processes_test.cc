@@ -1,6 +1,6 @@
-// Tests of device memory that ranks in other processes read in place: memory that cannot be opened, and the closing of
-// opened memory. The ranks are processes, because ranks of one process do not open each other's memory. This file
-// belongs to the same program as processes_test.cc.
+// Tests of device memory that ranks in other processes read in place. The tests cover memory that cannot be opened, and
+// the closing of opened memory. The ranks are processes, because ranks of one process do not open each other's memory.
+// This file belongs to the same program as processes_test.cc.
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -183,9 +183,9 @@ class no_descriptors {
 
 constexpr const char* k_no_descriptors = "pidfd_getfd";
 
-/// Returns the calls of rank 0 that fail, one call in each run. pidfd_getfd fails in a run without free file
-/// descriptors. Builds with sanitizers omit this run: the undefined behaviour sanitizer checks the type of an object by
-/// a pipe, and reports valid objects if it cannot open the pipe.
+/// Returns the calls that fail on rank 0, one call in each run. In the run of pidfd_getfd, the process has no free file
+/// descriptors. Builds with sanitizers omit this run. The undefined behaviour sanitizer needs a pipe to check the type
+/// of an object, and reports valid objects if it cannot open the pipe.
 std::vector<const char*> calls_that_fail() {
   std::vector<const char*> calls = {"cuMemImportFromShareableHandle", "cuMemAddressReserve", "cuMemMap",
                                     "cuMemSetAccess"};

@@ -1,5 +1,5 @@
-// Tests of ranks that are processes, each with its own fake driver. Results must have the same bits as in host memory,
-// device memory of peers must be read in place, and the other ranks must survive a rank that is killed in a round. The
+// Tests of ranks that are processes, each with its own fake driver. Results must have the same bits as in host memory.
+// Ranks must read device memory of peers in place. If a rank is killed in a round, the other ranks must survive. The
 // tests are a separate program, because a process with a driver must not fork.
 #include <signal.h>
 

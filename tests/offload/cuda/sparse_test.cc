@@ -1,6 +1,5 @@
 // Tests of sparse allreduces through the C interface over device memory. In every round the results must have the same
-// bits as in host memory, whether streams or the host start the rounds, and whether the state is new or loaded from an
-// image.
+// bits as in host memory. Streams or the host start the rounds. The state is new or loaded from an image.
 #include <cstring>
 #include <random>
 

@@ -1,6 +1,6 @@
 // Random programs over streams. Each rank has several schedules, streams and events, and starts rounds before earlier
 // rounds have ended. The order of steps differs from rank to rank wherever this is permitted. The results must equal
-// those of a sequential execution of the steps.
+// the results of a sequential execution of the steps.
 //
 // The steps on the buffers of one schedule happen in program order: each step makes its stream wait for the previous
 // step. If the previous step is a round, the stream waits for the round. Otherwise the stream waits for an event of the
@@ -55,8 +55,8 @@ numbers brought_in(std::uint64_t seed, std::int32_t rank, std::size_t step) {
   return all;
 }
 
-/// Returns the expected outputs, in the order of the steps. The function computes them sequentially for rank 0. They
-/// are the same on all ranks.
+/// Returns the expected outputs of rank 0, in the order of the steps. The function executes the steps one after the
+/// other. All ranks have the same outputs.
 std::vector<numbers> oracle(const program& whole, std::uint64_t seed) {
   std::vector<std::vector<numbers>> inputs(whole.schedules), outputs(whole.schedules);
   for (auto* all : {&inputs, &outputs})

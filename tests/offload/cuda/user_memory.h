@@ -41,7 +41,7 @@ class user_buffer {
   user_buffer(const user_buffer&) = delete;
   user_buffer& operator=(const user_buffer&) = delete;
 
-  /// Drops the device memory without freeing it, for a driver that no longer frees memory.
+  /// Drops the device memory without freeing it. A test needs this if the driver no longer frees memory.
   void forget() { device_ = 0; }
 
   void* data() { return device_ != 0 ? reinterpret_cast<void*>(device_) : static_cast<void*>(host_.data()); }

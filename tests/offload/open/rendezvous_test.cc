@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::array<rank, 7> k_sizes{3, 5, 6, 7, 1, 4, 8};
 
-/// Returns the number of trials that found a wrong answer, over all sizes above one and all troubles.
+/// Returns the number of trials with a wrong answer. The trials cover all sizes above one and all kinds of trouble.
 int count_findings(wrong_rank planted, std::uint64_t seeds) {
   int found = 0;
   for (const rank size : k_sizes)

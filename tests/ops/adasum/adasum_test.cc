@@ -95,7 +95,7 @@ TEST_F(adasum_of_two, leaves_a_vector_alone_if_the_other_is_zero) {
   EXPECT_EQ(adasum(g, numbers(g.size())), g);
   EXPECT_EQ(adasum(numbers(g.size()), g), g);
   EXPECT_EQ(adasum(numbers(3), numbers(3)), numbers(3));
-  const double tiny = 0x1p-256;  // the square of 2^-256 is below sqrt(DBL_MIN), the square of 2^-255 is not
+  const double tiny = 0x1p-256;  // the square of 2^-256 is below sqrt(DBL_MIN), but the square of 2^-255 is not
   EXPECT_EQ(adasum_coefficients_of(std::array{tiny * tiny, tiny * tiny, tiny * tiny}.data()).a, 1);
   EXPECT_EQ(adasum_coefficients_of(std::array{4 * tiny * tiny, 4 * tiny * tiny, 4 * tiny * tiny}.data()).a, 0.5);
 }

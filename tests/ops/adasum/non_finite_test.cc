@@ -19,7 +19,8 @@ std::vector<std::uint8_t> found_in(const std::vector<T>& data, dtype type, non_f
   return is_non_finite;
 }
 
-/// Checks a floating type. The arguments are the bit patterns of the largest number, infinity, a NaN, and the sign bit.
+/// Checks a floating type. The arguments are the bit patterns of the largest number, of infinity, of a NaN, and of the
+/// sign bit.
 template <class T>
 void check(dtype type, T largest, T infinity, T nan, T sign) {
   const auto minus = [sign](T value) { return static_cast<T>(value | sign); };

@@ -39,9 +39,9 @@ void expect_right(dtype from, const elements& values, double factor, dtype to) {
   });
 }
 
-/// Returns values that are likely to be rounded wrongly. For a 16-bit type, these are all bit patterns. For a wider
-/// type, these are all values of the 16-bit type `to`, the midpoints between neighbouring values, and both neighbours
-/// of each such number. The function uses only every `stride`-th bit pattern.
+/// Returns hard values, and values that are likely to be rounded wrongly. For a 16-bit type, the latter are all bit
+/// patterns. For a wider type, they are all values of the 16-bit type `to`, the midpoints between them, and both
+/// neighbours of each of these numbers. The function uses only every `stride`-th bit pattern.
 elements telling_values(dtype type, dtype to, std::uint64_t stride) {
   elements values = hard_values(type);
   for (std::uint64_t bits = 0; bits < 0x10000; bits += stride) {

@@ -1,5 +1,5 @@
-// Allocated and registered memory. As in a real driver, a call that frees or unregisters memory returns only after the
-// device has completed all work that was queued before.
+// Allocates and registers memory. As in a real driver, a call that frees or unregisters memory first waits until the
+// device has completed all queued work.
 #include <sys/mman.h>
 
 #include "tests/support/fake_cuda/worker.h"

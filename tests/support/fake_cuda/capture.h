@@ -9,7 +9,7 @@ namespace fake_cuda {
 /// Returns whether an unsafe call (k_unsafe_in_capture) from this thread would invalidate a capture.
 bool forbids_unsafe_calls(const process& p);
 
-/// Invalidates a capture, because the program has made a call that is forbidden in captures. Returns `answer`.
+/// Invalidates a capture after a call that is forbidden in captures. Returns `answer`.
 CUresult spoil(capture& of, CUresult answer);
 
 void join(CUstream stream, const std::shared_ptr<capture>& into);

@@ -1,6 +1,6 @@
-// Functions by which tests control the fake driver. They are C functions with the prefix `fake_cuda_` in the fake
-// libcuda.so.1, and tests find them by dlsym. They do not exist if the process uses another driver. options.h describes
-// how to run a program under the fake driver.
+// Tests control the fake driver by these functions. They are C functions with the prefix `fake_cuda_` in the fake
+// libcuda.so.1. Tests find the functions by dlsym. Other drivers do not have them. options.h describes how to run a
+// program under the fake driver.
 #pragma once
 
 #include <cuda.h>

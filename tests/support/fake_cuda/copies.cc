@@ -1,4 +1,4 @@
-// Copies. The two addresses determine the kind of a copy.
+// Performs copies. The two addresses determine the kind of a copy.
 #include <cstring>
 
 #include "tests/support/fake_cuda/worker.h"
@@ -39,7 +39,7 @@ CUresult cuMemcpyAsync(CUdeviceptr into, CUdeviceptr from, std::size_t size, CUs
     };
     copies.uses = {{into, size}, {from, size}};
     const CUresult answer = enqueue(p, held, in, std::move(copies));
-    // As on hardware, the call returns only after pageable memory has been read or written.
+    // As on hardware, the call returns only after the copy has read or written pageable memory.
     if (answer != CUDA_SUCCESS || in->capture || (!target.is_pageable && !source.is_pageable)) return answer;
     return wait_for_stream(p, held, in);
   });

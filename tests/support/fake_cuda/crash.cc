@@ -19,9 +19,9 @@ watched& the_watched() {
   return one;
 }
 
-/// Handles SIGSEGV. If the address is watched, writes the message and restores the default handler. If not, restores
-/// the previous handler. When this function returns, the access is repeated, and the restored handler receives the
-/// signal.
+/// Handles SIGSEGV. If the address is watched, writes the message and restores the default handler. Otherwise restores
+/// the previous handler. After this function returns, the process repeats the access, and the restored handler receives
+/// the signal.
 void on_fault(int signal_number, siginfo_t* about, void* /*context*/) {
   const watched& one = the_watched();
   if (reinterpret_cast<std::uintptr_t>(about->si_addr) - one.start >= one.size) {

@@ -1,5 +1,5 @@
-// Events. A record of an event marks a point in a stream. An event is complete when the stream has reached the latest
-// record of the event.
+// Implements events. A record of an event marks a point in a stream. An event is complete when the stream has reached
+// the latest record of the event.
 #include <memory>
 
 #include "tests/support/fake_cuda/capture.h"
@@ -21,7 +21,7 @@ CUresult cuEventDestroy(CUevent event) {
   return call("cuEventDestroy", k_needs_context, [&](process& p, lock&) {
     const CUevent gone = p.events.find(event, "an event");
     if (gone == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-    p.events.retire(gone);  // waits of streams for the event's latest record continue
+    p.events.retire(gone);  // streams that wait for the event's latest record still wait for it
     return CUDA_SUCCESS;
   });
 }

@@ -1,5 +1,5 @@
-// Faults: planted errors, by which a function of the driver returns an error and does nothing. Rules have the form
-// function:n:code[:sticky] and are separated by commas.
+// Faults are planted errors. With a fault, a function of the driver returns an error and does nothing. Each fault has a
+// rule of the form function:n:code[:sticky]. Commas separate the rules.
 //
 // The n-th call of `function` (counted from 1) returns `code`. The code is a number, a name such as CUDA_ERROR_UNKNOWN,
 // or `hang`. With `sticky`, every later call of any function returns the code too, and queued work no longer runs. This

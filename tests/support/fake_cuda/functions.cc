@@ -1,4 +1,4 @@
-// Look-up of functions by name and version (cuGetProcAddress), for programs that are not linked to a driver.
+// Finds functions by name and version (cuGetProcAddress) for programs that are not linked to a driver.
 #include <cstring>
 #include <string_view>
 
@@ -11,12 +11,12 @@ namespace {
 
 struct entry {
   std::string_view name;
-  int version;  ///< CUDA version that introduced the function; programs of later versions find it, too, unless
-                ///< is_another()
+  int version;  ///< CUDA version that introduced the function; later versions have the function, too, unless
+                ///< is_another() is true
   void* function;
 };
 
-// Functions that user programs call, but the library does not.
+// User programs call these functions. The library does not call them.
 #define FAKE_CUDA_USERS_FUNCTIONS(NAME) \
   NAME(cuDriverGetVersion, 2020)        \
   NAME(cuDeviceGetUuid, 11040)          \

@@ -1,5 +1,5 @@
-// Legacy IPC handles. A handle contains the id of the exporting process, and the file descriptor of the memory in that
-// process. A process that has opened the handle keeps the memory even if the exporting process ends.
+// Implements legacy IPC handles. A handle contains the id of the exporting process, and that process's file descriptor
+// of the memory. A process that has opened the handle keeps the memory even if the exporting process ends.
 #include <fcntl.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -17,7 +17,7 @@ namespace {
 struct handle_text {
   pid_t process;
   int fd;
-  std::uint64_t file;  ///< inode of the memory, which reveals a descriptor that was reused
+  std::uint64_t file;  ///< inode of the memory, to detect a descriptor that was reused
   std::uint64_t size;
 };
 static_assert(sizeof(handle_text) <= sizeof(CUipcMemHandle));
@@ -81,7 +81,7 @@ CUresult cuIpcOpenMemHandle(CUdeviceptr* at, CUipcMemHandle handle, unsigned fla
   });
 }
 
-// Waits for the device, as a call that frees memory does. Whether a real driver waits in this call is unknown.
+// Waits for the device, like a call that frees memory. It is unknown whether a real driver waits in this call.
 CUresult cuIpcCloseMemHandle(CUdeviceptr at) {
   return call("cuIpcCloseMemHandle", k_needs_context, [&](process& p, lock& held) {
     if (p.memory.was_freed(at)) misuse("memory of another process is closed after it was closed");

@@ -1,4 +1,4 @@
-// The list of leaks: objects and memory that the program did not release.
+// Lists the leaks. A leak is an object or memory that the program did not release.
 #include <algorithm>
 
 #include "tests/support/fake_cuda/process.h"

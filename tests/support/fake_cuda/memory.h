@@ -55,7 +55,7 @@ struct range {
   std::shared_ptr<chunk> backing;
   std::uint64_t id = 0;
   std::uint64_t opened = 0;  ///< imported memory: number of times that the program has opened the handle
-  std::string origin;        ///< imported memory: the handle by which it was imported
+  std::string origin;        ///< imported memory: handle from which the range was imported
   address reservation = 0;   ///< VMM mapping: start of the reservation that contains it; 0 for other ranges
 
   bool holds(address from, std::size_t bytes_of_it) const {
@@ -66,8 +66,8 @@ struct range {
 
 class memory_map {
  public:
-  /// Returns the start of an unused range of `size` device addresses, aligned for an allocation of that size. Returns
-  /// nullopt if no range is left.
+  /// Returns the start of an unused range of `size` device addresses. The start is aligned for an allocation of this
+  /// size. Returns nullopt if no range is left.
   std::optional<address> take_addresses(std::size_t size);
   bool is_device_address(address at) const { return at - arena_ < arena_size_; }
 
@@ -85,8 +85,8 @@ class memory_map {
   bool was_freed(address at) const;
 
   /// Returns the address at which the driver accesses the `size` bytes at `at`. The bytes may span several mappings if
-  /// one reservation contains all of them. Returns nullptr if some of the bytes are in no range, if they span ranges of
-  /// other kinds, or if a device in `devices` (a bit mask; 0: no check) has no access.
+  /// one reservation contains all of them. Returns nullptr if some of the bytes are in no range, or if they span ranges
+  /// of other kinds. Also returns nullptr if a device in the bit mask `devices` has no access (0: no check).
   std::byte* locate(address at, std::size_t size, std::uint32_t devices);
 
   /// Returns the number of bytes that are allocated on a device.

@@ -1,5 +1,5 @@
-// Misuse: calls that no program may make. A real driver returns some result, hangs, or crashes later. The fake driver
-// aborts the process at once with a message.
+// Misuse is a call that no program may make. After a misuse, a real driver returns some result, hangs, or crashes
+// later. The fake driver aborts the process at once with a message.
 #pragma once
 
 #include <string>

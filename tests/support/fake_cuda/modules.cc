@@ -1,4 +1,5 @@
-// Modules and launches. The driver ignores the image and uses the emulated kernels with the same names.
+// Implements modules and launches. The driver ignores the image of a module, and uses the emulated kernels that have
+// the same names.
 #include <algorithm>
 #include <array>
 #include <string>

@@ -34,13 +34,15 @@ struct capture {
 
 /// An entry of a stream.
 struct work {
-  std::function<CUresult()> run;   ///< the operation, which the worker calls without the lock; null if there is none
-  std::function<bool()> is_ready;  ///< returns whether the entry may run, called with the lock; null if it always may
+  std::function<CUresult()> run;   ///< operation of the entry, called by the worker without the lock; null if there is
+                                   ///< no operation
+  std::function<bool()> is_ready;  ///< returns whether the entry may run; called with the lock; null if the entry may
+                                   ///< always run
   bool polls = false;              ///< `is_ready` must be polled, because no call of the driver changes its result
   bool hangs = false;
-  std::shared_ptr<moment> marks;  ///< event record that is reached when this entry completes; null if there is none
-  std::vector<std::pair<address, std::size_t>> uses;  ///< start and size of the memory that the entry accesses; kernels
-                                                      ///< record one byte at each address, as the size is unknown
+  std::shared_ptr<moment> marks;  ///< event record that is reached when this entry completes, or null
+  std::vector<std::pair<address, std::size_t>> uses;  ///< start and size of the memory that the entry accesses; the
+                                                      ///< size is one byte for kernels, because their sizes are unknown
   std::uint64_t number = 0;  ///< index of the entry in the order in which all entries were queued
 };
 
@@ -54,7 +56,7 @@ struct CUstream_st {
   bool is_held = false;
   bool hangs = false;  ///< whether queries of the stream return NOT_READY
   std::deque<fake_cuda::work> queue;
-  std::shared_ptr<fake_cuda::capture> capture;  ///< capture that the stream is part of; null if there is none
+  std::shared_ptr<fake_cuda::capture> capture;  ///< capture that the stream is part of, or null
 };
 
 struct CUctx_st {

@@ -1,4 +1,4 @@
-// The options of the fake driver, which the driver reads from the environment of the process at start.
+// The options of the fake driver. The driver reads them from the environment of the process at start.
 //
 //   LD_LIBRARY_PATH        must name the folder of the fake libcuda.so.1 (build/tests/fake_cuda) to select it
 //   FAKE_CUDA_VERSION      version of the driver; 13000 by default

@@ -1,4 +1,4 @@
-// Attributes of the memory at an address.
+// Returns attributes of the memory at an address.
 #include "tests/support/fake_cuda/process.h"
 
 using namespace fake_cuda;

@@ -1,4 +1,4 @@
-// The state of the fake driver in one process, and the function call(), through which every call of the driver passes.
+// The state of the fake driver in one process. Every call of the driver passes through the function call().
 #pragma once
 
 #include <unistd.h>
@@ -95,8 +95,8 @@ struct thread_state {
   std::uint64_t generation = 0;  ///< generation of the process when the contexts were pushed
   CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
   bool is_in_host_function = false;
-  bool call_hangs = false;  ///< whether work that this call queues never completes, and objects that it queries are
-                            ///< never ready
+  bool call_hangs = false;  ///< whether this call hangs: the work that it queues never completes, and the objects that
+                            ///< it queries are never ready
 };
 thread_state& this_thread();
 
@@ -111,12 +111,12 @@ inline constexpr unsigned k_before_init = 4;        ///< allowed before cuInit
 inline constexpr unsigned k_always = 8;             ///< works even after the driver has failed for good
 inline constexpr unsigned k_queues = 16;            ///< queues work, or queries its completion
 
-/// Counts a call, checks it for misuse, and applies faults. If this function returns a result, the call must do nothing
-/// and return the result.
+/// Counts a call, checks the call for misuse, and applies faults. If this function returns a result, the call must do
+/// nothing and return this result.
 std::optional<CUresult> admit(process& p, lock& held, const char* name, unsigned what);
 
-/// Performs a call of the driver: admit(), and then `body`, which does the work of the call. The calling thread holds
-/// the lock during both.
+/// Performs a call of the driver. First calls admit(), and then `body`, which does the work of the call. The calling
+/// thread holds the lock during both.
 template <class Body>
 CUresult call(const char* name, unsigned what, Body&& body) {
   process& p = the_process();

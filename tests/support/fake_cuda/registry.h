@@ -1,5 +1,5 @@
-// Registries of the objects that programs refer to by handles. The memory of a destroyed object is not freed, so no
-// handle is reused, and the registry detects every use after destruction.
+// A registry contains the objects that programs refer to by handles. The memory of a destroyed object is not freed, so
+// no handle is reused. Therefore the registry detects every use after destruction.
 #pragma once
 
 #include <memory>
@@ -12,7 +12,7 @@
 
 namespace fake_cuda {
 
-/// The objects of one type, which must have a member `bool is_alive`. All functions require the driver's lock.
+/// The objects of one type. The type must have a member `bool is_alive`. All functions require the driver's lock.
 template <class Object>
 class registry {
  public:

@@ -1,4 +1,4 @@
-// Streams, and all operations on streams except copies and kernels.
+// Implements streams, and all operations on streams except copies and kernels.
 #include <algorithm>
 #include <memory>
 

@@ -1,5 +1,5 @@
-// Virtual memory management (VMM): reserved ranges of addresses, handles of memory, and mappings of handles into
-// reserved ranges.
+// Implements virtual memory management (VMM): reserved ranges of addresses, handles of memory, and mappings of handles
+// into reserved ranges.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>

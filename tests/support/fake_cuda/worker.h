@@ -1,4 +1,4 @@
-// The execution of streams. A stream is a queue of work, and one worker thread runs the work of all streams. The seed
+// Executes streams. A stream is a queue of work, and one worker thread runs the work of all streams. The seed
 // determines which ready stream runs next. All functions require the driver's lock.
 #pragma once
 

@@ -1,5 +1,5 @@
-// Tests of `lsched run --hosts` on a network that is cut, with a stopped command, and with a reader of the output that
-// pauses. The hosts are network name spaces, so the test is skipped unless root runs it.
+// Tests of `lsched run --hosts` on a network that is cut. In other jobs the command is stopped, or the reader of the
+// output pauses. The hosts are network name spaces, so the test is skipped unless root runs it.
 #include <gtest/gtest.h>
 
 #include <arpa/inet.h>
@@ -25,7 +25,8 @@ namespace {
 
 constexpr std::uint16_t k_port = 2000;
 
-/// A server on a host. Like sshd, it executes the line that a connection sends, as a shell command.
+/// A server on a host. Like sshd, the server receives a line on each connection and executes the line as a shell
+/// command.
 class shell_server {
  public:
   shell_server(const network_hosts& net, int host) {
@@ -87,7 +88,8 @@ class shell_server {
 
 /// A cluster: the command runs on host 0, and the ranks on hosts 1 and 2.
 struct cluster {
-  /// `head`: the first line of the remote shell's script. `line`: the line that a host executes; $* is the agent.
+  /// `head` is the first line of the remote shell's script. `line` is the line that a host executes. In `line`, $*
+  /// stands for the command of the agent.
   explicit cluster(const std::string& head = "", const std::string& line = "$*")
       : client("#!/bin/bash\n" + head +
                "exec 2>/dev/null 3<>/dev/tcp/$1/2000\n"
@@ -104,7 +106,7 @@ struct cluster {
 
   bool exists() const { return net.exist() && first.is_ready() && second.is_ready(); }
 
-  /// `rest` follows the script of the ranks on the command line of a shell.
+  /// Returns the command line of a job. The shell on host 0 executes `rest` after the script of the ranks.
   words command(const std::string& script, const std::string& rest = "") const {
     return {"ip",
             "netns",
@@ -134,9 +136,9 @@ void expect_end(program& it, const std::string& line, int times) {
 
 const std::string k_silence = " has sent nothing for 10 s: the host or the network is gone. ";
 
-/// Two jobs, each with a host that is silent before its ranks start. The first job waits for the agent of host 2, which
-/// never begins. Meanwhile the network of host 1 is cut, before the agent of host 1 has received its order. In the
-/// second job, the host "far" is silent after its first line.
+/// Two jobs in which a host is silent before its ranks start. In the first job, the agent of host 2 never starts, and
+/// the command waits. The test then cuts the network of host 1, whose agent has not received its order yet. In the
+/// second job, the host "far" sends its first line and is then silent.
 struct silent_starts {
   silent_starts() {
     chmod(shell.path.c_str(), 0700);
@@ -173,8 +175,8 @@ struct silent_starts {
   std::optional<program> before, after;
 };
 
-// All jobs run at the same time to save time: a silent connection counts as ended only after 10 s. The output of the
-// job whose network is cut is never read.
+// All jobs run at the same time, because a silent connection counts as ended only after 10 s. The job `silent`, whose
+// network is cut, has a reader that never reads its output.
 TEST(run_hosts, a_silent_host_loses_its_ranks_but_a_stopped_command_does_not) {
   if (!network_hosts(1).exist()) GTEST_SKIP() << "only root can make hosts";
   const cluster all, other;

@@ -1,5 +1,5 @@
 // Tests of `lsched run --hosts`. The remote shell of the tests is a script that runs the agent on this machine. With
-// LSCHED_RANKS_PER_NODE, the ranks of each host share no memory with other ranks, and are connected by TCP.
+// LSCHED_RANKS_PER_NODE, ranks of different hosts share no memory and communicate by TCP.
 #include <gtest/gtest.h>
 
 #include <signal.h>
@@ -16,7 +16,8 @@
 namespace lsched::testing {
 namespace {
 
-/// A remote shell: `FILE HOST WORDS…` runs a script, in which $host is the name of the host and "$@" are the words.
+/// A remote shell. `FILE HOST WORDS…` runs a script. In the script, $host is the name of the host and "$@" are the
+/// words.
 struct remote_shell {
   explicit remote_shell(const std::string& script = "exec \"$@\"")
       : file("#!/bin/sh\nhost=$1; shift\n" + script + "\n") {

@@ -1,5 +1,5 @@
-# Draws with COMMAND and parses the output as XML with PYTHON. The parser must refuse the same output with a misspelt
-# tag.
+# Runs COMMAND, which draws a picture, and parses the output as XML with PYTHON. The parser must refuse the output if a
+# tag is misspelt.
 execute_process(COMMAND ${COMMAND} ${ARGUMENTS} --svg - OUTPUT_VARIABLE svg COMMAND_ERROR_IS_FATAL ANY)
 set(parse "import sys, xml.etree.ElementTree as t; r = t.parse(sys.argv[1]).getroot(); sys.exit(r.tag[-3:] != 'svg')")
 file(WRITE ${FILE} "${svg}")

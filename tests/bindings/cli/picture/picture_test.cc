@@ -1,5 +1,5 @@
-// Tests of pictures of rounds: every op is a box, every message is an arrow, boxes do not overlap, and the critical
-// path is as long as the round.
+// Tests of pictures of rounds. Every op must be a box, and every message must be an arrow. Boxes must not overlap. The
+// critical path must be as long as the round.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -156,7 +156,7 @@ TEST(picture, marks_the_boxes_and_messages_of_the_critical_path) {
 TEST(picture, counts_steps_where_no_machine_is_meant) {
   const auto made = picture_in_steps(collective_world(8, "allreduce", "recursive_doubling", 4000), 0, {.title = "x"});
   ASSERT_TRUE(made) << made.error().text;
-  EXPECT_EQ(made->title, "x: 12 steps");  // three times: send, message, receive, sum
+  EXPECT_EQ(made->title, "x: 12 steps");  // the steps send, message, receive and sum, three times
   double last = 0;
   for (const picture_box& box : made->boxes) last = std::max(last, box.end);
   EXPECT_EQ(last, 12);

@@ -82,8 +82,8 @@ TEST(goal_simulation, repeats_the_published_times_of_loggopsim) {
 }
 
 // Each rank sends two messages of 4000 bytes to the other. The NIC sends the second message 24,994 ns after the first.
-// The receive of the second message ends 2o + L + 23,994 ns after that. LogGOPSim's time is 58,988 ns: in LogGOPSim,
-// the bytes of a received message occupy the receiver's CPU, so the second send of that rank waits.
+// The receive of the second message ends 2o + L + 23,994 ns later. LogGOPSim computes 58,988 ns instead. There, the
+// bytes of a received message occupy the receiver's CPU, so the second send of the receiver waits.
 TEST(goal_simulation, differs_from_loggopsim_if_a_send_waits_for_the_cpu_of_a_receiver) {
   const auto rank_of = [](int self) {
     const std::string peer = std::to_string(1 - self);
@@ -132,8 +132,8 @@ TEST(goal_of_a_simulation, takes_as_long_as_the_simulation_when_it_is_simulated)
     }
 }
 
-/// If ops of a rank are ready at the same time, their order in the exported program may differ. This may change a time
-/// by up to two message overheads.
+/// If ops of a rank are ready at the same time, their order in the exported program may differ. This may change the
+/// times by up to two message overheads.
 TEST(goal_of_a_simulation, begins_when_its_ranks_do) {
   for (const algorithm& it : algorithms()) {
     const shape data = typical_shape(*it.of, 8, 250, dtype::f32, kernel::sum);

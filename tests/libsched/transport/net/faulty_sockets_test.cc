@@ -1,5 +1,5 @@
-// Tests of the transport net over sockets with faults: socket calls that move only a few bytes, that fail, or that
-// reset the connection. The faults are drawn from a seed. This file replaces the socket calls of the test program.
+// Tests of the transport net over faulty sockets. Socket calls move only a few bytes, fail, or reset the connection. A
+// seed determines the faults. This file replaces the socket calls of the test program.
 #include <dlfcn.h>
 #include <errno.h>
 #include <gtest/gtest.h>
@@ -30,7 +30,7 @@ namespace {
 using testing::connect_all;
 using testing::full;
 
-/// The faults of the calling thread's socket calls, during the lifetime of the object.
+/// The faults of the socket calls that the creating thread makes during the lifetime of this object.
 class socket_faults {
  public:
   explicit socket_faults(std::uint64_t seed) : dice_(seed) { active = this; }
@@ -48,7 +48,7 @@ class socket_faults {
   bool has_reset() const { return has_reset_; }
 
   /// Returns the largest number of bytes that the next call on a socket may move. If the call must fail, returns -1 and
-  /// sets errno. Calls may fail several times in a row, so that bytes on another socket overtake the bytes of this
+  /// sets errno. Calls may fail several times in a row, so bytes on another socket may overtake the bytes of this
   /// socket.
   ssize_t room(int socket, bool sends) {
     if (sends && socket == doomed_ && left_ == 0) return cut(socket), -1;
@@ -94,7 +94,7 @@ Function* replaced(Function*, const char* name) {
   return reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name));
 }
 
-/// The first bytes of the memory of a message.
+/// A message that is cut after `most` bytes.
 class shortened {
  public:
   shortened(const msghdr& of, std::size_t most) : header_(of) {
@@ -150,7 +150,7 @@ class faulty_net_world final : public testing::net_exam_world {
   socket_faults faults_;  // destroyed before the endpoints, which are members of the base class
 };
 
-/// Returns the questions that assume neither that bytes arrive without delay, nor that one call writes a whole message.
+/// Returns the questions of the exam that tolerate delayed bytes and partial writes.
 std::vector<exam::question> patient_questions() {
   constexpr std::array<std::string_view, 4> k_impatient{
       "an_exchange_is_pending_while_a_record_is_missing", "listening_means_that_something_may_come",
@@ -249,8 +249,8 @@ class small_exchange {
   std::string error_;
 };
 
-// In separate runs, each connection is reset after each of its first 400 bytes, and after every 301st of its later
-// bytes. Both ranks must record the loss, and no message may be wrong.
+// Each run resets a connection after a certain byte. The runs cover each of the first 400 bytes, and every 301st of the
+// later bytes. Both ranks must record the loss, and no message may be wrong.
 TEST(faulty_net, records_a_loss_after_a_reset_at_any_byte) {
   for (std::size_t which = 0; which < 2; ++which)
     for (std::size_t at = 0; at < 2; ++at) {

@@ -33,8 +33,8 @@ std::string hex(const hash_bytes& of) {
   return text;
 }
 
-// The expected hashes are those of the reference implementation, for the key 00 01 ... 1f and for messages 00 01 02 ...
-// of several lengths.
+// The expected hashes are those of the reference implementation. The key is 00 01 ... 1f, and the messages are 00 01 02
+// ... with several lengths.
 TEST(blake2s, equals_the_reference) {
   secret_bytes key;
   for (std::size_t i = 0; i < key.size(); ++i) key[i] = static_cast<std::byte>(i);
@@ -84,7 +84,7 @@ net_job job_of(unsigned secret, std::uint64_t build = 7) {
   return made;
 }
 
-/// Advances both ends until neither is pending, and returns their states.
+/// Advances both ends until no end is pending. Returns their states.
 std::pair<state, state> finish(handshake& one, handshake& other) {
   const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(30);
   std::pair<state, state> how{};
@@ -132,8 +132,8 @@ TEST(handshake, refuses_another_secret_another_build_and_other_ranks) {
   }
 }
 
-// An attacker between the two ends changes one bit. For each bit of the handshake, the connector or the listener must
-// refuse the changed handshake.
+// An attacker between the two ends changes one bit of the handshake. For every such bit, the connector or the listener
+// must refuse the handshake.
 TEST(handshake, refuses_every_changed_bit) {
   for (std::size_t changed = 0; changed < (64 + 64 + 32 + 8) * 8; ++changed) {
     socket_pair left, right;

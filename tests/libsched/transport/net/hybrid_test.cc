@@ -37,7 +37,8 @@ TEST(hybrid, cancels_an_instance_that_is_then_detached) {
   EXPECT_EQ(both.poll(news), 0u);
 }
 
-// Another host has lost its connection to a rank of this node, which lives. So all other ranks record the loss.
+// A rank of this node lives, but another host has lost the connection to this rank. All other ranks must record the
+// loss.
 TEST(hybrid, records_the_loss_of_a_living_rank_of_its_node_that_another_host_reports) {
   const auto segment = shm_segment::create(2, 16 << 20);
   ASSERT_TRUE(segment) << segment.error().text;

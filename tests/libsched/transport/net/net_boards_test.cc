@@ -1,5 +1,5 @@
-// Tests of boards over the transport net: while a commit or an offer waits, all members learn which member is missing,
-// although only the first rank sees the records and the offers of all members.
+// Tests of boards over the transport net. Only the first rank sees the records and the offers of all members.
+// Nevertheless, all members must learn which member is missing while a commit or an offer waits.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -28,7 +28,7 @@ struct waiting_world {
     return all;
   }
 
-  /// Calls `look` repeatedly for all members except `silent`, until it has returned true for each member.
+  /// Calls `look` repeatedly for all members except `silent`, until `look` has returned true for each of them.
   template <class Look>
   ::testing::AssertionResult all_but(const std::set<rank>& silent, const Look& look) {
     const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(60);
@@ -46,7 +46,7 @@ struct waiting_world {
   std::vector<std::unique_ptr<board>> boards{};
 };
 
-// The members in `all_missing` post their records one after the other. Before its turn, such a member does nothing.
+// The members in `all_missing` post their records one after the other. Each of them does nothing before its turn.
 TEST(net_boards, tell_all_members_whose_record_is_missing) {
   for (const auto& [ranks, all_missing] :
        {std::pair<rank, std::vector<rank>>{3, {1}}, {3, {0}}, {5, {1, 3}}, {6, {5}}, {7, {0, 6}}}) {

@@ -161,15 +161,15 @@ TEST_P(net_data, merges_signals_for_a_peer_that_reads_nothing) {
     from.signal(edge.out, round);
     if (round % 4 == 0) from.flush();
   }
-  EXPECT_TRUE(from.is_listening());  // the socket is full, so this rank must poll until the value is sent
+  EXPECT_TRUE(from.is_listening());  // the socket is full, so this rank must poll until it has sent the value
   bool is_there = to.arm(edge.in, k_rounds);
   std::array<completion, 4> news;
   EXPECT_TRUE(poll_until({&from}, [&] { return is_there || (is_there = to.poll(news) == 1); }));
   EXPECT_FALSE(from.is_listening());
 }
 
-// A rank reads nothing while another rank sends a large payload and a signal to it. The signal must not wait until the
-// payload has been sent.
+// A rank sends a large payload and a signal to a rank that reads nothing. The signal must not wait until the payload
+// has been sent.
 TEST_P(net_data, delivers_signals_beside_a_large_payload) {
   constexpr std::uint64_t k_bytes = std::uint64_t{64} << 20;
   const auto ends = open_all(2, GetParam());
@@ -201,8 +201,8 @@ TEST_P(net_data, delivers_signals_beside_a_large_payload) {
   EXPECT_EQ(target, source);
 }
 
-// The sender gives up a payload of which a part has been sent. The payload must never be reported as received, and the
-// sender may change the source at once.
+// The sender gives up a payload after a part of it was sent. The receiver must never report the payload as received.
+// The sender may change the source at once.
 TEST_P(net_data, invalidates_a_payload_that_was_given_up) {
   constexpr std::uint64_t k_bytes = std::uint64_t{64} << 20;
   const auto ends = open_all(2, GetParam());
@@ -309,8 +309,8 @@ TEST_P(net_data, writes_values_behind_many_messages) {
     EXPECT_TRUE(poll_until({}, polls));
 }
 
-// A part of an abandoned payload is still in the socket when another instance uses the link. The payload of this
-// instance is abandoned, too.
+// When another instance uses the link, the socket still contains a part of an abandoned payload. The payload of the
+// other instance is also abandoned.
 TEST_P(net_data, abandons_a_payload_of_a_link_that_is_used_again) {
   constexpr std::uint64_t k_bytes = std::uint64_t{64} << 20;
   const auto ends = open_all(2, GetParam());
@@ -437,7 +437,8 @@ TEST(net, detects_the_death_of_a_rank_that_has_forked) {
   for (const int each : {stop[0], ready[0], ready[1]}) (void)close(each);
 }
 
-// A child of the child has other files under the numbers of the sockets.
+// The child closes the sockets and opens other files with the same descriptors. A fork of the child must not replace
+// these files.
 TEST(net, replaces_sockets_only_in_the_children_of_the_rank) {
   auto sockets = connect_all(2, AF_INET);
   const auto end = net_endpoint::open({0, 2}, std::move(sockets[0]));
@@ -476,7 +477,7 @@ std::byte* protected_memory(std::uint64_t bytes, int protection) {
   return static_cast<std::byte*>(mmap(nullptr, bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
 }
 
-// The error names the rank whose application has passed the memory, and the peer is not lost.
+// The error must name the rank whose application has passed the memory. The peer must not count as lost.
 TEST(net, fails_with_its_own_name_if_it_cannot_access_the_memory_of_a_payload) {
   constexpr std::uint64_t k_bytes = std::uint64_t{1} << 20;  // the kernel accesses the memory of large payloads
   for (const bool is_source : {false, true}) {
@@ -497,7 +498,8 @@ TEST(net, fails_with_its_own_name_if_it_cannot_access_the_memory_of_a_payload) {
   }
 }
 
-// A mailbox posts receives that may wait when a peer ends its messages and closes.
+// A receive may still wait when the peer ends its edge and closes, for example a receive of a mailbox. The peer must
+// then count as departed, not as lost.
 TEST(net, does_not_lose_a_rank_that_ends_its_edges_and_closes) {
   const auto ends = open_all(2);
   net_endpoint &from = *ends[0], &to = *ends[1];
@@ -562,8 +564,8 @@ TEST(net, keeps_a_record_that_arrives_before_the_first_board_is_open) {
                            [&] { return each->gather(all, &missing) == status::ok; }));
 }
 
-// Rank 2 posts its record and then leaves. Rank 1 knows of the loss and posts no record. The commit must fail on rank
-// 0.
+// Rank 2 posts its record and then leaves. Rank 1 has noticed the loss and posts no record. The commit must fail on
+// rank 0.
 TEST(net, fails_a_commit_that_some_ranks_do_not_make_after_a_loss) {
   const auto ends = open_all(3);
   std::vector<std::unique_ptr<board>> boards;
@@ -595,7 +597,7 @@ TEST(net, fails_if_a_peer_sends_an_invalid_frame) {
     bool is_bulk;
     frame head;
     message_head about;
-    std::size_t further;  ///< number of bytes that follow the head of the frame on the control socket
+    std::size_t further;  ///< number of bytes that follow the frame's head on the control socket
   };
   const bad_frame all[]{
       {"an unknown kind", false, {.kind = static_cast<frame_kind>(99)}, {}, 0},
@@ -652,8 +654,9 @@ TEST(net, fails_if_a_peer_sends_an_invalid_frame) {
   }
 }
 
-// A stranger sends a part of a large message, a small message of the same round, and a part of a message of the next
-// round. The endpoint must count the bytes of each message separately, so that it never writes beyond the target.
+// A stranger sends a part of a large message and a small message of the same round. Then it sends a part of a message
+// of the next round. The endpoint must count the bytes of each message separately, so that it never writes beyond the
+// target.
 TEST(net, never_writes_beyond_a_target) {
   world_with_stranger world(2);
   net_endpoint& end = *world.ends[0];

@@ -1,4 +1,4 @@
-// Tests of the memory that the transport net uses while rounds run, and of the time that a close takes.
+// Tests how much memory the transport net uses while rounds run, and how long a close takes.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -99,8 +99,8 @@ TEST(net_memory, is_not_allocated_in_a_round) {
   }
 }
 
-// The kernel may delay the acknowledgement of received bytes by 40 ms. Some of the closes must be faster. On a busy
-// machine, not all of them are.
+// The kernel may delay the acknowledgement of received bytes by 40 ms. Some closes must take less time. On a busy
+// machine, other closes may take more time.
 TEST(net_close, does_not_wait_for_a_delayed_confirmation) {
   auto least = std::chrono::steady_clock::duration::max();
   for (int world = 0; world < 200 && least >= std::chrono::milliseconds(20); ++world) {

@@ -1,4 +1,5 @@
-// Tests of payloads of the transport net whose sizes are near the limits at which it changes the way to move a payload.
+// Tests payloads over the transport net whose sizes are near certain limits. At these limits the transport changes the
+// way in which it moves payloads.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -112,8 +113,8 @@ TEST_P(net_sizes, arrive_whole_in_every_order) {
 }
 INSTANTIATE_TEST_SUITE_P(near_limits, net_sizes, ::testing::ValuesIn(k_sizes));
 
-// poll() reports that bytes of a long payload move, so that threads poll again. It must not report idle polls and short
-// payloads.
+// poll() reports that bytes of a long payload move. Threads then poll again. poll() must report neither idle polls nor
+// short payloads.
 TEST(net_moves, are_reported_only_while_bytes_of_long_payloads_move) {
   constexpr std::uint64_t k_bytes = 5000000;
   two_ranks both(k_bytes, 1, false);
@@ -159,8 +160,8 @@ TEST(net_flood, of_payloads_that_nobody_reads_yet_arrives_whole) {
   }
 }
 
-// The receiver gives up while a payload arrives. The target must not be written afterwards, and a later instance must
-// work.
+// The receiver gives up while a payload arrives. The transport must not write to the target afterwards. A later
+// instance must work.
 TEST(net_flood, ends_for_a_receiver_that_gives_up) {
   constexpr std::uint32_t k_edges = 40;
   constexpr std::uint64_t k_bytes = 65536;

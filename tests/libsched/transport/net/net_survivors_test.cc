@@ -1,4 +1,5 @@
-// Tests of the ranks that survive a loss over the transport net: the roll call of a board, and a network that is cut.
+// Tests of the ranks that survive a loss over the transport net. The tests cover the roll call of a board, and a cut
+// network.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -35,7 +36,8 @@ struct cut_world {
     }
   }
 
-  /// Starts a roll call on all endpoints. Returns the status of each endpoint, and expects equal home boards.
+  /// Starts a roll call (the search for the surviving ranks) on all endpoints. Expects equal home boards. Returns the
+  /// status of each endpoint.
   std::vector<status> regroup() {
     std::vector<std::unique_ptr<board>> fresh;
     for (std::size_t i = 0; i < ends.size(); ++i) {
@@ -81,7 +83,7 @@ const std::vector<side> k_sides{{3, {1, 2}, status::ok},         {3, {0}, status
                                 {6, {0, 1, 2, 3, 4}, status::ok}};
 
 // The other ranks may still live on the other side of a cut network. Only the larger side may continue. If both sides
-// are equal, only the side with the lowest rank may continue.
+// have the same size, only the side with the lowest rank may continue.
 TEST(net_survivors, go_on_only_on_one_side_of_a_cut) {
   for (const side& it : k_sides) {
     cut_world world(it.ranks, it.living);

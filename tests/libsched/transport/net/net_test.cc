@@ -42,7 +42,7 @@ TEST_P(net_exam, passes_encrypted) {
 
 INSTANTIATE_TEST_SUITE_P(every, net_exam, ::testing::ValuesIn(exam::k_questions), exam::name_of_question);
 
-/// The sockets of all worlds, which exist before the threads of the ranks start.
+/// The sockets of all worlds. They exist before the threads of the ranks start.
 struct common_sockets {
   std::atomic<std::uint32_t> arrivals = 0;  ///< number of entries into fences
   std::array<std::vector<std::vector<net_sockets>>, 4> of{{{}, {}, connect_all(2, AF_INET), connect_all(3, AF_INET)}};

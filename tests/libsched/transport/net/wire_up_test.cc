@@ -1,4 +1,4 @@
-// Tests of the connection of all ranks: listeners, strangers, missing ranks, wrong secrets.
+// Tests that connect all ranks of a job. The tests cover listeners, strangers, missing ranks and wrong secrets.
 #include "libsched/transport/net/wire_up.h"
 
 #include <gtest/gtest.h>
@@ -151,7 +151,7 @@ TEST(wire_up, ignores_strangers) {
   for (const auto& mine : made) EXPECT_TRUE(mine->has_value()) << mine->error().text;
 }
 
-// Silent strangers whose connections stay open must leave room for all connections that a rank expects.
+// Even if silent strangers keep connections open, there must be room for all connections that a rank expects.
 TEST(wire_up, has_room_beside_strangers) {
   job_in_threads job(7);
   net_limits limits = k_patient;
@@ -165,8 +165,8 @@ TEST(wire_up, has_room_beside_strangers) {
   for (const auto& mine : job.run(limits, [](rank) { return true; })) EXPECT_TRUE(*mine) << mine->error().text;
 }
 
-// While a job opens, strangers send handshakes that differ from a correct handshake in one byte, are cut short, or are
-// random.
+// While a job opens, strangers send wrong handshakes. These differ from a correct handshake in one byte, are cut short,
+// or are random.
 TEST(wire_up, refuses_changed_handshakes) {
   job_in_threads job(5);
   std::atomic<bool> is_over = false;

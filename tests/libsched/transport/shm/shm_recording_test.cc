@@ -1,5 +1,5 @@
-// Tests of the recording (the state of ranks, kept in the segment). The recording must be readable from a segment and
-// from a file, even after the ranks that wrote it were killed.
+// Tests of the recording. The recording is the state of the ranks, and is kept in the segment. Even after its writers
+// were killed, the recording must be readable from a segment and from a file.
 #include "libsched/transport/shm/shm_recording.h"
 
 #include <gtest/gtest.h>

@@ -227,8 +227,8 @@ TEST(shm, finds_a_peer_that_was_killed_while_a_receive_waits_for_it) {
   EXPECT_EQ(ranks.wait(0), "");
 }
 
-/// Kills a child by a signal, and uses ptrace to stop the child in its exit, before the kernel frees any of its
-/// resources. Only the parent of the child may use this class.
+/// Kills a child by a signal. Stops the child in its exit by ptrace, before the kernel frees any of its resources. Only
+/// the parent of the child may use this class.
 struct held_at_its_end {
   explicit held_at_its_end(pid_t child)
       : process(child), is_permitted(ptrace(PTRACE_SEIZE, process, nullptr, PTRACE_O_TRACEEXIT) == 0) {
@@ -278,8 +278,8 @@ TEST(shm, finds_a_peer_that_a_signal_has_ended_before_its_process_is_gone) {
 
 constexpr std::uint64_t k_long = 100'000;  ///< size in bytes of a message that does not fit in a cell
 
-/// Connects the routes after all ranks have joined, so that the memory of each rank is readable. A first connect,
-/// without routes, waits for this.
+/// Connects the routes after all ranks have joined, so that the memory of each rank is readable. The first connect()
+/// has no routes, and waits until all ranks have joined.
 void connect_when_all_are_here(exam::bench& b, std::vector<exam::route> routes) {
   b.connect({});
   b.disconnect();
@@ -355,7 +355,7 @@ TEST(peer_memory, is_read_where_a_probe_answers_and_nowhere_else) {
   child_ranks child(1, [&](rank) {
     std::byte word{};
     if (!memory_probe::answers(getppid(), mine.address())) return 1;
-    if (memory_probe::answers(getpid(), mine.address())) return 2;  // the probe is the parent's
+    if (memory_probe::answers(getpid(), mine.address())) return 2;  // the probe belongs to the parent
     return read_peer_memory(getppid(), 64, &word, 1) ? 3 : 0;
   });
   EXPECT_EQ(child.wait(), "");
@@ -402,8 +402,8 @@ TEST(shm, wakes_whoever_sleeps_when_the_last_record_is_posted) {
     ASSERT_EQ(boards[static_cast<std::size_t>(r)]->post({}, &missing), status::ok);
     ends[static_cast<std::size_t>(r)]->flush();
     if (r != 1) {
-      EXPECT_EQ(rings(0) + rings(2), before) << "rank " << r;  // the first two records ring no bell, because no rank
-                                                               // can proceed before the last record
+      EXPECT_EQ(rings(0) + rings(2), before) << "rank " << r;  // the first two records ring no bell: all ranks must
+                                                               // wait for the last record
     }
   }
   EXPECT_EQ(rings(0) + rings(2), before + 2);
@@ -424,8 +424,7 @@ TEST(shm, hears_of_a_member_that_has_left_without_posting_its_record) {
   EXPECT_EQ(missing, 1);
 }
 
-// Rank 2 leaves. Rank 1 notices the loss and closes its endpoint. Rank 0 waits for both ranks, and must find rank 2
-// rather than rank 1.
+// Rank 2 leaves. Rank 1 notices the loss and closes its endpoint. Rank 0 waits for both ranks, and must name rank 2.
 TEST(shm, names_the_rank_that_was_missed_first_whoever_ends_because_of_it) {
   const auto segment = segment_for(3);
   const auto last = end_of(segment, 0);
@@ -586,8 +585,8 @@ TEST(shm, gives_each_rank_once) {
   EXPECT_EQ(shm_endpoint::open(segment, -1).error().code, status::argument);
 }
 
-// Another process asks for a rank that already has an owner. That process must be refused. After it has ended, other
-// ranks must not conclude that the owner is dead.
+// Another process tries to open a rank that already has an owner. The open must fail. After this process has ended,
+// other ranks must not conclude that the owner is dead.
 TEST(shm, leaves_a_rank_to_its_owner_when_another_process_wants_it) {
   const auto segment = segment_for(2);
   const auto owner = end_of(segment, 1);
@@ -855,7 +854,7 @@ TEST(shm_heap, agrees_with_a_reference_and_coalesces) {
   }
 }
 
-/// Allocates memory from a new heap. Returns the number of pages of this memory that are not yet resident.
+/// Allocates memory from a new heap. Returns how many pages of this memory are not yet resident.
 std::ptrdiff_t missing_pages(bool touches, std::uint64_t bytes) {
   const auto segment = *shm_segment::create(1, 64 << 20);
   shm_heap heap(segment, 0, touches);
@@ -917,7 +916,7 @@ TEST(shm_heap, may_be_used_by_several_threads) {
 
 // --- device memory that ranks expose ---------------------------------------------------------------------------------
 
-/// Returns an area in which every field depends on `value`, so that the test detects a mixture of two areas.
+/// Returns an area in which every field depends on `value`. The test thus detects a mixture of two areas.
 exposed_area area_made_of(std::uint64_t value) {
   exposed_area made{.address = value, .bytes = value, .process = static_cast<int>(value), .descriptor = -1};
   made.device.fill(static_cast<std::byte>(value));

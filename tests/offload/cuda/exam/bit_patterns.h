@@ -1,4 +1,5 @@
-// Elements of any type as bit patterns: random patterns, and values for which wrong arithmetic is most likely to show.
+// Elements of any type as bit patterns. The patterns are random, or are values for which wrong arithmetic is most
+// likely to show.
 #pragma once
 
 #include <cstring>

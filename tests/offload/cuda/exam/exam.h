@@ -46,7 +46,7 @@ struct part {
 };
 std::span<const part> parts();
 
-// The examinations. Each is defined in one file tests/offload/cuda/exam/*.cc.
+// The examinations. A file tests/offload/cuda/exam/*.cc defines each of them.
 bool examine_kernels(const effort& how);
 bool examine_selections(const effort& how);
 bool ask_two_processes(const effort& how);
@@ -57,8 +57,8 @@ bool ask_registrations(const effort& how);
 bool ask_host_function_tails(const effort& how);
 bool ask_managed_memory(const effort& how);
 
-/// Options of fuzz(), which runs random collectives in the world of this rank (`lsched run`), and returns the exit
-/// status.
+/// Options of fuzz(). This function runs random collectives in the world of this rank (`lsched run`). It returns the
+/// exit status.
 struct fuzz_options {
   double seconds = 20;
   std::uint64_t seed = 1;

@@ -26,7 +26,7 @@ void expect_ok(lsched_status answer, const char* call, const lsched_diagnostic& 
   bench::expect_ok(answer, call, why);
 }
 
-/// A collective, its properties, and the ranks that have an input (`gives`) and an output (`gets`). Each input or
+/// A collective and its properties. `gives` and `gets` state which ranks have an input and an output. Each input or
 /// output is one block of `count` elements, or one block for each rank.
 struct collective_shape {
   const char* name;
@@ -132,7 +132,7 @@ class buffer {
   std::optional<gpu_memory> memory_;
 };
 
-/// Runs a task on one rank, twice with the same input: with buffers in host memory, and with buffers in drawn places.
+/// Runs a task twice on one rank, with the same input. The buffers are once in host memory, and once in random places.
 class trial {
  public:
   trial(const gpu& on, lsched_world* world, const task& it, std::uint64_t seed)
@@ -291,8 +291,8 @@ void say_wrong(std::uint64_t seed, const task& it, std::int32_t rank, const std:
   std::fflush(stdout);
 }
 
-/// An allreduce with the operation maximum. The ranks use it to agree on whether to continue, and on whether a result
-/// was wrong.
+/// An allreduce with the operation maximum. By this allreduce, the ranks agree on whether to continue, and on whether a
+/// result was wrong.
 class agreement {
  public:
   explicit agreement(lsched_world* world) : here_(bench::make_allreduce(world, &mine_, &all_, 1, LSCHED_MAX)) {}

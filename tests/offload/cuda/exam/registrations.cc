@@ -1,5 +1,5 @@
-// Examines several registrations of shared memory: of adjacent pieces, of the same memory at two addresses of a
-// process, and of the same memory in two processes. Also examines copies that span two pieces.
+// Examines several registrations of shared memory. The registered memory is adjacent pieces, the same memory at two
+// addresses of a process, or the same memory in two processes. Also examines copies that span two pieces.
 #include <sys/mman.h>
 
 #include <algorithm>

@@ -16,9 +16,9 @@ struct exchange {
   bool copies_up;
 };
 
-/// The counters in shared memory. Each counter has two words, one per side, and each value below is the index of its
-/// first word. `sent` counts the chunks that a side has sent, `used` the chunks of the other side that a side has
-/// consumed, and `step` the steps of a side.
+/// The counters in shared memory. Each counter has two words, one per side. Each value below is the index of a
+/// counter's first word. `sent` counts the chunks that a side has sent. `used` counts the chunks of the other side that
+/// this side has consumed. `step` counts the steps of a side.
 enum word_line : std::size_t { sent = 0, used = 2, step = 4 };
 
 class side {

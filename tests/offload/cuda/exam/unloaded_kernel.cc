@@ -32,7 +32,7 @@ struct module_of_kernels {
   CUmodule it = nullptr;
 };
 
-/// Runs a job while a stream waits. Returns the time of the job, and whether the wait had to be ended for the job to
+/// Runs a job while a stream waits. Returns the time of the job, and whether the wait had to end before the job could
 /// finish.
 json while_waiting(const gpu& on, const std::function<void()>& job) {
   const gpu_memory word(on, gpu_place::pinned, 64);

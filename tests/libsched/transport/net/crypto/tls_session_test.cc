@@ -1,5 +1,5 @@
-// Tests of encrypted connections: the bytes that arrive, the bytes that a third party sees, and the bytes that both
-// ends refuse.
+// Tests of encrypted connections. The tests check the bytes that arrive, the bytes that a third party sees, and the
+// bytes that both ends refuse.
 #include "libsched/transport/net/crypto/tls_session.h"
 
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ hash_bytes key_of(unsigned value) {
   return made;
 }
 
-/// An attacker between the two ends, who records all bytes from end 0 and may change one of them.
+/// An attacker between the two ends. The attacker records all bytes from end 0, and may change one of these bytes.
 class relay {
  public:
   relay() {

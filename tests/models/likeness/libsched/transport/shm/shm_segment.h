@@ -1,5 +1,5 @@
-// A replacement for the shared-memory segment of transport shm: the pages of three ranks, and memory for the boards.
-// The explorer's copy of shm_board.cc is compiled with this header.
+// Replaces the shared-memory segment of the transport shm. The replacement has the pages of three ranks, and memory for
+// the boards. The explorer's copy of shm_board.cc includes this header.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@ struct shm_page {
   };
 
   doorbell bell;
-  constant state_of_rank;  ///< state of every rank; constant, because no rank of a model closes its endpoint
+  constant state_of_rank;  ///< state of every rank; never changes, because no rank of a model closes its endpoint
   std::atomic<std::uint32_t> is_lost;
   shm_board_words home_board;
   shm_offer offers[1];
