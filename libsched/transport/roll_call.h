@@ -1,6 +1,7 @@
 // The surviving members of a world find each other by roll calls (docs/reference/shrink.md). This file implements roll
-// calls over messages. In a roll call, each survivor sends the id of its new board. When every living member has sent its
-// id, the lowest living member proposes the list of these boards. The survivors then agree on this list (agreement.h).
+// calls over messages. In a roll call, each survivor sends the id of its new board. When every living member has sent
+// its id, the lowest living member proposes the list of these boards. The survivors then agree on this list
+// (agreement.h).
 #pragma once
 
 #include <cstdint>
