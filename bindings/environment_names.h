@@ -38,7 +38,7 @@ inline constexpr std::array k_environment_variables{
     environment_variable{"LSCHED_LOG", "warning", "error|warning|info", "lowest severity of lines on standard error"},
     environment_variable{"LSCHED_TRACE", "", "", "prefix: every rank writes a trace to PREFIX.RANK.json"},
     environment_variable{"LSCHED_RECORDER", "", "",
-                         "file for `lsched postmortem`: the state of each rank, also after the rank has ended"},
+                         "file for `lsched postmortem`, with the state of each rank, also after the rank has ended"},
     environment_variable{"LSCHED_REGION", "", "", "size of the shared memory region of a rank, such as 64M"},
     environment_variable{"LSCHED_START_TIMEOUT", "60", "",
                          "seconds for which ranks wait until all have opened their world"},

@@ -17,13 +17,14 @@ namespace lsched {
 /// an algorithm that does not exist.
 inline result<tuning_table> read_tuning(const std::string& path) {
   const auto content = content_of(path, std::uint64_t{16} << 20);
-  if (!content) return failure{status::argument, "cannot be read: " + content.error().text};
+  if (!content) return failure{status::argument, "the file cannot be read: " + content.error().text};
   auto table = parse_tuning(*content);
   if (!table) return table.error();
   for (const tuning_rule& rule : table->rules)
     if (find(rule.collective, rule.algorithm) == nullptr)
       return failure{status::argument, "line " + std::to_string(rule.line) + ": " + rule.collective +
-                                           " has no algorithm " + rule.algorithm + ", see `lsched list`"};
+                                           " has no algorithm " + rule.algorithm +
+                                           ": choose an algorithm from `lsched list`"};
   return table;
 }
 

@@ -275,9 +275,10 @@ std::vector<candidate> candidates(const collective& of, world place, const shape
     if (how.of != &of) continue;
     candidate& next = all.emplace_back(candidate{&how, validate(how, place, asked, starts)});
     if (how.needs.by_name_only && !next.error)
-      next.error =
-          failure{.code = status::constraint,
-                  .text = "auto never chooses this algorithm, whose result differs from that of the others: name it"};
+      next.error = failure{.code = status::constraint,
+                           .text =
+                               "auto never chooses this algorithm, because its result differs from that of other "
+                               "algorithms: request this algorithm by its name"};
     if (!next.error && how.custom != nullptr) next.error = how.custom->doubt(how, place.size, same);
     if (next.error) continue;
     next.predicted_ns = predicted_ns(how, place.size, same, alike, around);

@@ -219,7 +219,7 @@ std::optional<failure> joined_world::await_readers(instance& given_up) {
       return failure{
           answer,
           given_up.label +
-              ": the device does not complete its work. Until then, do not free or write the memory of the schedule"};
+              ": the device has not completed its work. Until it has, do not free or write the memory of the schedule"};
     const bool is_own = answer == status::pending && reader == k_no_rank;
     if (is_own || !is_late) {
       std::this_thread::sleep_for(nap);

@@ -123,7 +123,7 @@ std::optional<failure> validate_place(const world& of_builder, const world& of_w
   const auto words = [](const world& place) {
     return "rank " + std::to_string(place.self) + " of " + std::to_string(place.size);
   };
-  return argument("the builder is of " + words(of_builder) + ", but the world is that of " + words(of_world) +
+  return argument("the builder is for " + words(of_builder) + ", but in the world the caller is " + words(of_world) +
                   ": create the builder with the rank and the size of the world");
 }
 
@@ -131,9 +131,8 @@ result<schedule_ptr> read(const char* text, std::uint64_t bytes, world place) {
   if (text == nullptr) return failure{status::argument, "text is null"};
   auto program = parse_part({text, bytes}, place);
   if (program && (*program)->is_partial())
-    return failure{
-        status::unsupported,
-        "the text is of a partial schedule, which cannot be loaded: create the schedule with lsched_partial_create"};
+    return failure{status::unsupported,
+                   "a partial schedule cannot be loaded from its text: create the schedule with lsched_partial_create"};
   return program;
 }
 

@@ -27,7 +27,7 @@ result<gpu_choice> read_cuda_config(const lsched_cuda_config* config) {
     if (const auto said = cuda_device_in_environment(); !said) return said.error();
   if (known->device < -1)
     return failure{status::argument, "device (lsched_cuda_config) is " + std::to_string(known->device) +
-                                         ": use a number from 0 on, or -1 to choose automatically"};
+                                         ": use 0 or more, or -1 to choose automatically"};
   if (known->host_waits == k_misspelt_streams)
     if (const auto said = cuda_streams_in_environment(); !said) return said.error();
   if (known->host_waits != 0 && known->host_waits != 1)
@@ -111,7 +111,7 @@ lsched_status wait_on_stream(const lsched_ticket& ticket, void* stream) {
   if (const lsched_status why = may_use_streams(schedule); why != LSCHED_OK) return why;
   instance& runs = *schedule.instance;
   if (ticket.round > runs.called.load())
-    return fail(status::state, "the round of the ticket was not started: start it first");
+    return fail(status::state, "the round of the ticket was not started: start the round first");
   if (const status why = need_gate(schedule); why != status::ok)
     return explain_start(schedule, *schedule.instance, why);
   const status answer = runs.device->gate->wait(stream, ticket.round);

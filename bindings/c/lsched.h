@@ -344,7 +344,7 @@ LSCHED_CHECKED lsched_status lsched_split_ranks(lsched_world* world, const int32
  * survivors have called, but a survivor has not decided whether the new world exists.
  * Memory: as lsched_split.
  * Errors: TIMEOUT (names a rank that is alive and did not call or did not decide, the same rank on all callers; the
- * call may be repeated); PEER (the network is cut, and only the ranks on the other side of the cut may continue);
+ * call may be repeated); PEER (only the ranks on the other side of a network partition may continue);
  * UNSUPPORTED (MPI); ARGUMENT; NOMEM. */
 LSCHED_CHECKED lsched_status lsched_shrink(lsched_world* world, uint64_t timeout_ns, lsched_world** survivors,
                                            lsched_diagnostic* diagnostic);

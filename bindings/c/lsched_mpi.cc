@@ -15,8 +15,9 @@ namespace {
 
 result<open_options> read_options(lsched_mpi_transport transport, const lsched_config* config, lsched_world** world) {
   if (std::strcmp(lsched_private_calls.build, LSCHED_BUILD) != 0)
-    return failure{status::version, std::string("libsched_mpi is of " LSCHED_BUILD ", but libsched is of ") +
-                                        lsched_private_calls.build + ": install both from the same build"};
+    return failure{status::version,
+                   std::string("libsched_mpi has version " LSCHED_BUILD ", but libsched has version ") +
+                       lsched_private_calls.build + ": install both from the same build"};
   if (world == nullptr || (transport != LSCHED_MPI_AUTO && transport != LSCHED_MPI_ONLY))
     return failure{status::argument, "world is null, or transport is not an lsched_mpi_transport"};
   return lsched_private_calls.read_config(config);
@@ -34,9 +35,9 @@ std::optional<failure> refuse_other_launcher() {
   const auto found = find_foreign_launch();
   if (!found) return found.error();
   if (!*found) return std::nullopt;
-  return failure{status::unsupported, (*found)->text() + ", but it is alone in MPI_COMM_WORLD of " + mpi_library() +
-                                          ": start the program with mpiexec of that MPI or with `lsched run`, or set "
-                                          "LSCHED_WORLD=alone"};
+  return failure{status::unsupported, (*found)->text() + ", but MPI_COMM_WORLD of " + mpi_library() +
+                                          " has only this process: start the program with mpiexec of that MPI or with "
+                                          "`lsched run`, or set LSCHED_WORLD=alone"};
 }
 
 /// Returns whether this process is a rank of `lsched run` that is alone in MPI_COMM_WORLD. Returns UNSUPPORTED if the

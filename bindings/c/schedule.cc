@@ -238,7 +238,7 @@ lsched_status lsched_test(lsched_ticket ticket) {
   if (ticket.schedule == nullptr)
     return fail(status::argument, "the ticket names no schedule: pass a ticket that a start has filled in");
   const awaited_round asked = round_of(ticket);
-  if (is_unstarted(asked)) return fail(status::state, "the round of the ticket was not started: start it first");
+  if (is_unstarted(asked)) return fail(status::state, "the round of the ticket was not started: start the round first");
   if (asked.runs.finished.load() < asked.round) (void)ticket.schedule->world->process.driver().progress();
   const status outcome = outcome_of(asked);
   if (outcome == status::pending) return LSCHED_PENDING;
@@ -338,7 +338,7 @@ lsched_status lsched_schedule_print(const lsched_schedule* schedule, lsched_prin
   if (format == LSCHED_PRINT_STATS && !schedule->is_partial())
     return refuse(
         schedule,
-        "only partial schedules have these statistics: see lsched_get_stats and lsched_sparse_get_stats for others",
+        "only partial schedules have these statistics: call lsched_get_stats or lsched_sparse_get_stats instead",
         kept_diagnostic());
   return guarded(kept_diagnostic(), [&] {
     const lsched::schedule& program = *schedule->instance->program;

@@ -156,8 +156,9 @@ result<open_options> read_config(const lsched_config* config) {
   if (!known) return known.error();
   const auto core = static_cast<unsigned>(known->progress_core);
   const bool has_core = known->progress_core >= 0;
-  const std::string no_core = "progress_core " + std::to_string(known->progress_core) +
-                              " is not one of the cores this process may use: see `taskset -p`, or set -1";
+  const std::string no_core =
+      "progress_core " + std::to_string(known->progress_core) +
+      " is not one of the cores that this process may use: choose a core that `taskset -p` lists, or set -1";
   if (auto why = first_broken(
           {{known->progress != LSCHED_PROGRESS_THREAD && known->progress != LSCHED_PROGRESS_CALLER,
             "progress (lsched_config or LSCHED_PROGRESS) is neither thread nor caller"},
@@ -406,7 +407,7 @@ lsched_status lsched_alloc(lsched_world* world, uint64_t bytes, void** memory) {
     if (place == nullptr)
       return report(kept_diagnostic(),
                     {status::no_memory, "lsched_alloc: the shared region of this rank has no block of " +
-                                            std::to_string(bytes) + " bytes left. Set LSCHED_REGION higher"});
+                                            std::to_string(bytes) + " bytes left. Set a larger LSCHED_REGION"});
     *memory = place;
     return LSCHED_OK;
   });

@@ -72,7 +72,7 @@ std::string content_from_process(const std::string& number) {
 recording read_source(const std::string& source) {
   const bool is_process = !std::filesystem::exists(source) && whole_number_in(source);
   if (std::filesystem::exists(source) && !std::filesystem::is_regular_file(source))
-    throw command_failure(LSCHED_ERR_ARGUMENT, source + ": not a recording, because the path is not a regular file");
+    throw command_failure(LSCHED_ERR_ARGUMENT, source + ": the path is not a regular file, so it is not a recording");
   const std::string content = is_process ? content_from_process(source) : require(content_of(source, k_most_bytes));
   auto all = parse_recording(std::as_bytes(std::span(content)));
   if (!all) throw command_failure(LSCHED_ERR_VERSION, source + ": " + all.error().text);

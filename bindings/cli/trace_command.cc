@@ -42,7 +42,7 @@ bool is_time(const json& us) { return us.is_number() && std::abs(us.get<double>(
 
 /// Returns the reason why a value is not an event of the Trace Event Format, or an empty text if the value is an event.
 std::string flaw_of(const json& event) {
-  if (!event.is_object()) return "not an object";
+  if (!event.is_object()) return "the value is not an object";
   const auto has = [&](const char* key, bool (json::*is)() const noexcept) {
     const auto found = event.find(key);
     return found != event.end() && ((*found).*is)();
@@ -71,7 +71,7 @@ class trace_parser {
     const json content = json::parse(
         stream_, [&](int depth, json::parse_event_t event, json& value) { return see(depth, event, value); }, false);
     if (!flaw_.empty()) refuse(place_of_flaw_, flaw_);
-    if (content.is_discarded()) refuse(position(), "not valid JSON");
+    if (content.is_discarded()) refuse(position(), "the file is not valid JSON");
     expect_frame(content);
     return content;
   }
@@ -109,7 +109,7 @@ class trace_parser {
     if (depth == k_depth_of_events - 1 && event == seen::key) is_event_ = value == "traceEvents";
     const bool is_whole = event == seen::object_end || event == seen::array_end || event == seen::value;
     if (is_event_ && depth == k_depth_of_events && is_whole)
-      if (const std::string flaw = flaw_of(value); !flaw.empty()) note("not an event: " + flaw);
+      if (const std::string flaw = flaw_of(value); !flaw.empty()) note("this is not an event of a trace: " + flaw);
     return flaw_.empty();
   }
 
@@ -121,8 +121,9 @@ class trace_parser {
       return !other.contains(key) || other[key].is_number_unsigned();
     };
     if (!other.is_object() || !is_missing_or_number("lost") || !is_missing_or_number("cut"))
-      throw command_failure(LSCHED_ERR_ARGUMENT,
-                            path_ + ": not a trace file: \"traceEvents\" or \"otherData\" is missing or malformed");
+      throw command_failure(
+          LSCHED_ERR_ARGUMENT,
+          path_ + ": this is not a trace file: \"traceEvents\" or \"otherData\" is missing or malformed");
   }
 
   const std::string& path_;

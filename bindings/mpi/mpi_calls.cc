@@ -127,7 +127,7 @@ std::optional<failure> refuse_mixed_mpi(std::string_view program, std::string_vi
   };
   if (differ(program, ours))
     return failure{status::unsupported, "the program was compiled with mpi.h of " + std::string(program) +
-                                            ", libsched_mpi with that of " + std::string(ours) +
+                                            ", but libsched_mpi with that of " + std::string(ours) +
                                             ": compile both with the same MPI"};
   if (differ(ours, library))
     return failure{status::unsupported, "libsched_mpi was compiled with mpi.h of " + std::string(ours) +

@@ -16,7 +16,7 @@ failure constraint(std::string text) { return {.code = status::constraint, .text
 std::string name(std::string_view text) { return std::string(text); }
 
 std::optional<failure> validate_place(world place) {
-  if (place.size < 1) return argument("a world has at least one rank, not " + std::to_string(place.size));
+  if (place.size < 1) return argument("a world needs at least one rank, not " + std::to_string(place.size));
   if (place.self < 0 || place.self >= place.size)
     return argument("rank " + std::to_string(place.self) + " is outside its world: use 0 to " +
                     std::to_string(place.size - 1));
@@ -26,7 +26,8 @@ std::optional<failure> validate_place(world place) {
 std::optional<failure> validate_user(const algorithm& how, const shape& data) {
   if (data.what != kernel::user) {
     if (data.unit == 1 && !data.commutes) return std::nullopt;
-    return argument("only user-defined arithmetic can have a unit, or be declared commutative");
+    return argument(
+        "a built-in reduction cannot have a unit, or be declared commutative: set these only for a user_op");
   }
   if (data.unit == 0 || data.unit > k_max_count)
     return argument("a unit cannot have " + counted(data.unit, "element") + ": use 1 to 2^48-1");
@@ -89,23 +90,23 @@ std::optional<failure> validate_buckets(const collective& of, const shape& data)
   std::uint64_t rest = data.count;
   for (const std::uint64_t count : data.buckets) {
     if (count > rest)
-      return argument("the buckets have more elements than the vector of " + std::to_string(data.count) +
+      return argument("the buckets have more elements than the vector, which has " + std::to_string(data.count) +
                       ": use smaller buckets");
     rest -= count;
   }
   if (rest == 0) return std::nullopt;
   return argument("the last bucket ends " + counted(rest, "element") +
-                  " before the vector: cover the vector with buckets");
+                  " before the end of the vector: cover the vector with buckets");
 }
 
 std::optional<failure> validate_tensors(const collective& of, const shape& data) {
   if (of.adapts && !is_floating(data.type))
-    return argument(name(of.name) + " combines floating types only, not " + name(name_of(data.type)));
+    return argument(name(of.name) + " combines only floating types, not " + name(name_of(data.type)));
   if (data.tensors.empty()) return std::nullopt;
   if (!of.adapts) return argument(name(of.name) + " has no tensors: pass none");
   const auto gap = [&](std::uint64_t from, std::uint64_t to) {  // a gap is copied from one rank, which may be absent
-    return argument("elements " + std::to_string(from) + " to " + std::to_string(to) + " of a " + name(of.name) +
-                    " are in no tensor: every element needs a tensor");
+    return argument("elements " + std::to_string(from) + " to " + std::to_string(to) + " of the vector of " +
+                    name(of.name) + " are in no tensor: list a tensor for every element");
   };
   std::uint64_t end = 0;
   for (std::size_t i = 0; i < data.tensors.size(); ++i) {
@@ -114,7 +115,7 @@ std::optional<failure> validate_tensors(const collective& of, const shape& data)
     if (part.begin < end)
       return argument(which + " begins before the previous tensor ends: list tensors in order and without overlap");
     if (part.begin > data.count || part.count > data.count - part.begin)
-      return argument(which + " is not within the vector of " + std::to_string(data.count));
+      return argument(which + " is not within the vector, which has " + counted(data.count, "element"));
     if (of.activates && part.begin > end) return gap(end, part.begin);
     end = part.end();
   }
@@ -235,7 +236,7 @@ std::optional<failure> validate(const algorithm& how, world place, const shape& 
 
 std::string_view node_warning(const algorithm& how, rank size, const shape& data) {
   if (!how.of->adapts || !how.looks_at.nodes || !is_one_node(data, size)) return {};
-  return "adasum/two_level on one node is the mean of its ranks, not an adaptive sum";
+  return "on one node, adasum/two_level computes the mean of the ranks, not an adaptive sum";
 }
 
 std::uint64_t bytes_of(std::uint64_t count, const shape& data) {

@@ -63,7 +63,7 @@ std::optional<failure> validate_members(const collective& kind, const collective
        {lacks_neighbors, ": destinations or sources is null, but the count of this array is not 0"},
        {!kind.is_rooted && request.root.value_or(0) != 0, " has no root: leave root 0"},
        {kind.adapts && request.segment_bytes != 0, " does not split vectors into segments: leave segment_bytes 0"},
-       {kind.adapts && request.radix != 0, " has no radix: leave it 0"},
+       {kind.adapts && request.radix != 0, " has no radix: leave radix 0"},
        {!kind.adapts && names_tensors, " has no tensors: leave tensors null and tensor_count 0"},
        {request.user_op && has_reduction(request), ": both reduction and user_op are given: leave one of the two 0"}},
       kind.name);

@@ -137,7 +137,7 @@ result<partial_plan> validate(const partial_request& request) {
     return argument(
         "\"" + std::string(collective_of(request)) +
         "\" has no partial form: choose allreduce, reduce_scatter_block, allgather, adasum, or sparse_allreduce "
-        "with a desc of its own");
+        "with its own desc in `sparse`");
   const auto data = read_partial_shape(*kind, request);
   if (!data) return data.error();
   const auto starts = read_start(request);

@@ -83,7 +83,8 @@ class written_part : ordered_part {
     chunks_ = static_cast<std::uint64_t>(*chunks);
     if (how_.channels.exists()) channels_ = value(how_.channels);
     if (!is_refused_ && (channels_ < 1 || channels_ > k_most_channels))
-      refuse(how_.channels.at(), counted(channels_, "channel") + ": use 1 to " + std::to_string(k_most_channels));
+      refuse(how_.channels.at(),
+             "the algorithm has " + counted(channels_, "channel") + ": use 1 to " + std::to_string(k_most_channels));
     return !is_refused_;
   }
 
@@ -106,7 +107,8 @@ class written_part : ordered_part {
   std::vector<std::uint64_t> begins_of(const written::scratch& declared) {
     if (!declared.count.exists()) return begins_of(declared.like == k_in ? how_.of->input.of : how_.of->output.of);
     const std::int64_t chunks = value(declared.count);
-    if (chunks < 0 || chunks > k_most_chunks) refuse(declared.at, counted(chunks, "chunk") + ": use 0 to 65536");
+    if (chunks < 0 || chunks > k_most_chunks)
+      refuse(declared.at, "the scratch vector has " + counted(chunks, "chunk") + ": use 0 to 65536");
     std::vector<std::uint64_t> begins(is_refused_ ? 1 : static_cast<std::size_t>(chunks) + 1);
     for (std::size_t i = 0; i < begins.size(); ++i) begins[i] = i * (count() / chunks_);
     return begins;
@@ -330,7 +332,8 @@ result<std::int64_t> chunks_of(const algorithm_text& how, rank size, rank root) 
   };
   if (!chunks) return wrong(chunks.error());
   if (*chunks < 1 || *chunks > k_most_chunks)
-    return wrong({status::constraint, counted(*chunks, "chunk") + ": use 1 to " + std::to_string(k_most_chunks)});
+    return wrong({status::constraint,
+                  "the algorithm has " + counted(*chunks, "chunk") + ": use 1 to " + std::to_string(k_most_chunks)});
   return chunks;
 }
 

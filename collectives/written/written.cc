@@ -93,7 +93,7 @@ std::optional<failure> written_algorithm::validate(rank size, const shape& data)
   if (written::has_equal_chunks(text_) &&
       (!data.counts.empty() || data.count % static_cast<std::uint64_t>(*chunks) != 0))
     return failure{status::constraint, text_.name +
-                                           " has scratch vectors of equal chunks: it needs a count that is a "
+                                           " has scratch vectors of equal chunks, so the count must be a "
                                            "multiple of " +
                                            std::to_string(*chunks)};
   return std::nullopt;

@@ -274,7 +274,7 @@ std::optional<failure> schedule_commit::conclude(const std::vector<commit_record
     const auto pair = find_difference(all);
     return failure{status::unmatched,
                    world.odd_end().value_or(
-                       "many sends and receives of the world do not match in peer, tag, kind, dtype and size") +
+                       "several sends and receives of the ranks do not match in peer, tag, kind, dtype and size") +
                        (pair ? "; " + text_of(*pair, all) : "")};
   }
   std::vector<member_address> addresses(all.size());

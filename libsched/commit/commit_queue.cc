@@ -107,9 +107,9 @@ failure commit_queue::failure_of(status answer, rank missing) const {
     const rank late = engine_.find_late(*members_, std::span(&missing, missing == k_no_rank ? 0 : 1), why.text);
     if (late != k_no_rank) why.peer = late;
   } else if (answer == status::peer) {
-    why.text += " died or closed its world before it committed";
+    why.text += " died, or closed its world, before its commit";
   } else {
-    why.text = "exchanging the commit records failed";
+    why.text = "the ranks could not exchange their commit records";
   }
   return why;
 }

@@ -126,8 +126,8 @@ failure meeting::undecided() const {
 failure meeting::cut_off(rank member) const {
   return {status::peer,
           "rank " + std::to_string(member) +
-              " does not respond, and may run on the other side of a cut network. That side may have as many ranks as "
-              "this side or more, so the ranks of this side cannot open a world: end this process",
+              " does not respond, and may run on the other side of a network partition. That side may have as many "
+              "ranks as this side or more, so the ranks of this side cannot open a world: end this process",
           member};
 }
 

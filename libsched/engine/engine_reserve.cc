@@ -14,16 +14,17 @@ namespace {
 /// arithmetic, because only a commutative reduction can merge late offers.
 std::optional<failure> validate_user(const op& o, op_id id, const user_kernel& user) {
   const auto refused = [id](std::string why) {
-    return failure{status::argument, "op " + std::to_string(id) + " combines data with a user_op" + why, k_no_rank, id};
+    return failure{status::argument, "op " + std::to_string(id) + " cannot combine data with a user_op, because " + why,
+                   k_no_rank, id};
   };
-  if (user.run == nullptr) return refused(", but the call passes no user_op: pass the user_op");
+  if (user.run == nullptr) return refused("the call passes no user_op: pass the user_op");
   if (o.kind == op_kind::capture)
-    return refused(", which partial schedules do not support: choose a built-in reduction");
+    return refused("partial schedules do not support user_ops: choose a built-in reduction");
   const auto is_whole = [&](std::uint64_t elements) { return elements % user.unit == 0; };
   const bool is_aligned = is_whole(o.a.offset()) && is_whole(o.b.offset()) && is_whole(o.c.offset());
   const bool has_whole_count = is_whole(o.count);
   if (user.unit != 1 && !(is_aligned && has_whole_count))
-    return refused(", but the regions of the op are not whole units of " + std::to_string(user.unit) + " elements");
+    return refused("the regions of the op are not whole units of " + std::to_string(user.unit) + " elements");
   return std::nullopt;
 }
 
@@ -140,7 +141,8 @@ std::optional<failure> engine::find_kernels(instance& inst, const instance_optio
       return failure{
           status::argument,
           "op " + std::to_string(id) +
-              " calls a function, but no functions are given: create the schedule with a sparse create function",
+              " needs the functions of a sparse allreduce, which this schedule lacks: create the schedule with "
+              "lsched_sparse_create, lsched_coo_allreduce_create or lsched_partial_create",
           k_no_rank, id};
     const kernel_row& row = row_of(o.what);
     inst.kernels[id] = {.run = find(o.what, o.type),

@@ -58,9 +58,9 @@ std::optional<std::string> words_for_misfit(const schedule& program, const alias
     if (pair.output_begin > 0 ? is_within(output, input, pair.output_begin)
                               : is_within(input, output, pair.input_begin))
       continue;
-    return both + ", of " + std::to_string(input.count) + " and " + std::to_string(output.count) +
-           " elements: neither is within the other if their first elements are " +
-           std::to_string(pair.input_begin + pair.output_begin) + " elements apart";
+    return both + " have " + std::to_string(input.count) + " and " + std::to_string(output.count) +
+           " elements. If their first elements are " + std::to_string(pair.input_begin + pair.output_begin) +
+           " elements apart, neither buffer is within the other";
   }
   return std::nullopt;
 }

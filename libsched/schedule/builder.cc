@@ -189,8 +189,8 @@ void builder::dep(op_id before, op_id after) {
   if (before == k_no_op || after == k_no_op || error() != nullptr) return;
   if (before >= parts_.ops.size() || after >= parts_.ops.size())
     return fail(status::argument,
-                op_text(after) + ": dep on " + op_text(before) + ", but only " + std::to_string(parts_.ops.size()) +
-                    " ops exist: add the op before the dep",
+                op_text(after) + " has a dep on " + op_text(before) + ", but only " +
+                    std::to_string(parts_.ops.size()) + " ops exist: add the op before the dep",
                 after);
   if (deps_.size() >= k_most_deps)
     return fail(status::argument,
@@ -214,11 +214,11 @@ bool builder::exists(op_id id, std::string_view call) {
 }
 
 void builder::set_need(op_id id, std::uint32_t need) {
-  if (exists(id, "set_need of")) parts_.ops[id].need = need;
+  if (exists(id, "set_need names")) parts_.ops[id].need = need;
 }
 
 void builder::set_guard(op_id id, const guard& when) {
-  if (!exists(id, "set_guard of")) return;
+  if (!exists(id, "set_guard names")) return;
   if (when.every == 0 || when.every > k_longest_period)
     return fail(status::argument,
                 op_text(id) + ": the period of the guard is " + std::to_string(when.every) + " rounds; use 1 to " +
@@ -232,7 +232,8 @@ void builder::set_guard(op_id id, const guard& when) {
                 id);
   auto found = std::ranges::find(parts_.guards, when);
   if (found == parts_.guards.end() && parts_.guards.size() == k_most_guards)
-    return fail(status::argument, op_text(id) + ": more than " + std::to_string(k_most_guards) + " guards", id);
+    return fail(status::argument,
+                op_text(id) + ": the schedule has more than " + std::to_string(k_most_guards) + " guards", id);
   if (found == parts_.guards.end()) found = parts_.guards.insert(found, when);
   parts_.ops[id].guard = static_cast<std::size_t>(found - parts_.guards.begin() + 1) & k_most_guards;
 }
@@ -243,7 +244,7 @@ void builder::set_guard(op_id first, op_id end, const guard& when) {
 }
 
 void builder::set_exit(op_id id) {
-  if (exists(id, "set_exit to")) parts_.exit = id;
+  if (exists(id, "set_exit names")) parts_.exit = id;
 }
 
 }  // namespace lsched

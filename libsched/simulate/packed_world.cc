@@ -79,9 +79,9 @@ packed_world::packed_world(rank size) : size_(size), folded_(std::max<rank>(size
 
 std::optional<failure> packed_world::add(const schedule_ptr& next) {
   if (next->place() != world{static_cast<rank>(members_.size()), size_})
-    return failure{status::argument, "give the schedules of all ranks in rank order: schedule " +
-                                         std::to_string(members_.size()) + " is not for rank " +
-                                         std::to_string(members_.size()) + " of " + std::to_string(size_)};
+    return failure{status::argument, "schedule " + std::to_string(members_.size()) + " is not for rank " +
+                                         std::to_string(members_.size()) + " of " + std::to_string(size_) +
+                                         ": give the schedules of all ranks in rank order"};
   if (next->ops().size() > k_most_ops)
     return failure{status::unsupported, "the schedule of this rank has more than 2^29 ops, the limit of the simulator",
                    next->place().self};

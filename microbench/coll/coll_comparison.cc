@@ -35,7 +35,8 @@ void coll_comparison::add(const result& line, std::set<std::string>& seen) {
                     line.at("transport") == "mpi", line.at("bytes")};
   const result cell{collective,       is_mpi,           buffers,           how,
                     line.at("ranks"), line.at("bytes"), line.at("pinned"), line.at("transport")};
-  if (!seen.insert(cell.dump()).second) throw failed("duplicate cell: a file must hold a single launch");
+  if (!seen.insert(cell.dump()).second)
+    throw failed("an earlier line has the same cell: a file must hold a single launch");
   if (!(us > 0)) throw failed("us_median is not above 0");
   sighting& launch = sightings_[where][{line.at("mpi"), launches_}];
   launch.spin_ns = line.value("spin_ns", 0.0);
@@ -55,7 +56,7 @@ void coll_comparison::add_launch(std::string_view path, const std::string& lines
       throw failed(std::string(path) + ": line " + std::to_string(number) + ": " + why.what());
     }
   }
-  if (seen.empty()) throw failed(std::string(path) + ": has no row of `lsched bench coll --json`");
+  if (seen.empty()) throw failed(std::string(path) + ": the file has no row of `lsched bench coll --json`");
   ++launches_;
 }
 

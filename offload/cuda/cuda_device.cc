@@ -64,7 +64,8 @@ std::optional<failure> cuda_device::try_streams() {
   if (heard.hangs)
     return failure{status::device,
                    in_->name() + " does not execute kernels and copies in time: check the device with nvidia-smi"};
-  if (status_of(heard.answer) == status::device) return failure_of(in_->driver(), "testing streams", heard.answer);
+  if (status_of(heard.answer) == status::device)
+    return failure_of(in_->driver(), "the test of streams failed", heard.answer);
   words_->limit().lower(heard.most_waiting);
   words_->let_streams_wait();
   return std::nullopt;
@@ -125,7 +126,7 @@ status cuda_device::reserve(std::uint32_t jobs, std::uint64_t most_elements) {
     answer = queues_[i]->reserve(std::size_t{reserved_} + jobs);
   if (answer == CUDA_SUCCESS) reserved_ += jobs;
   const status told = status_of(answer);
-  (void)health_->note("reserving memory and events for jobs", answer);
+  (void)health_->note("memory and events for jobs could not be reserved", answer);
   if (!health_->is_well()) return status::device;
   return told == status::ok ? told : status::no_memory;
 }
@@ -140,7 +141,7 @@ status cuda_device::copy_at_once(std::byte* to, const std::byte* from, std::uint
     answer = copy_part(to + done, from == nullptr ? nullptr : from + done, std::min(k_part, bytes - done));
   if (answer == CUDA_ERROR_OUT_OF_MEMORY) return status::no_memory;
   if (answer == CUDA_ERROR_NOT_READY) note_hang();
-  fail_unless_done("copying memory", answer);
+  fail_unless_done("memory could not be copied", answer);
   return health_->code();
 }
 
@@ -260,7 +261,7 @@ std::size_t cuda_device::poll(std::span<std::uint64_t> out) {
       const CUresult answer = here.is_entered() ? one->take_ended(&out[count]) : here.answer();
       if (answer == CUDA_ERROR_NOT_READY) break;
       if (answer != CUDA_SUCCESS) {
-        health_->fail("waiting for kernels and copies", answer);
+        health_->fail("the GPU failed while kernels and copies were running", answer);
         if (!had_failed) break;
         out[count] = one->take_any();
       }

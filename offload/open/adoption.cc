@@ -64,11 +64,12 @@ std::optional<failure> adopt_exchange(const launch& where) {
   // The owner of the launcher's pipe is the process that has become this rank, see end_with_launcher().
   if (const int owner = fcntl(*where.launcher, F_GETOWN); owner > 0) {
     if (is_above(owner)) return not_a_rank(where, owner);
-    return failure{status::state,
-                   "rank " + std::to_string(where.self) + " has already joined, as process " + std::to_string(owner)};
+    return failure{status::state, "rank " + std::to_string(where.self) + " has already joined the world, as process " +
+                                      std::to_string(owner)};
   }
   if (fcntl(where.descriptor, F_SETFD, FD_CLOEXEC) != 0)
-    return failure{status::transport, std::string("fcntl, for ") + k_run_descriptor + ": " + std::strerror(errno)};
+    return failure{status::transport,
+                   std::string("fcntl failed for ") + k_run_descriptor + ": " + std::strerror(errno)};
   return end_with_launcher(*where.launcher);
 }
 
@@ -76,7 +77,8 @@ result<std::shared_ptr<shm_segment>> adopt_segment(const launch& where) {
   const int copy = fcntl(where.descriptor, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
   const bool is_refused = copy < 0 && errno != EBADF;
   if (is_refused || (shm_segment::is_segment(copy) && fcntl(where.descriptor, F_SETFD, FD_CLOEXEC) != 0))
-    return failure{status::transport, std::string("fcntl, for ") + k_run_descriptor + ": " + std::strerror(errno)};
+    return failure{status::transport,
+                   std::string("fcntl failed for ") + k_run_descriptor + ": " + std::strerror(errno)};
   if (!shm_segment::is_segment(copy)) {
     if (copy >= 0) ::close(copy);
     return lacks_segment(where);

@@ -64,7 +64,7 @@ class pmi_client {
     if (auto why = ask("cmd=get_maxes", "maxes")) return why;
     const auto longest = parse_number<std::uint64_t>(value_of("vallen_max"));
     if (!longest || *longest <= 2 * k_exchanged_bytes)
-      return refused("values of \"" + value_of("vallen_max") + "\" characters are too short");
+      return refused("the process manager allows values of only \"" + value_of("vallen_max") + "\" characters");
     if (auto why = ask("cmd=get_my_kvsname", "my_kvsname")) return why;
     space_ = value_of("kvsname");
     return std::nullopt;
@@ -80,7 +80,7 @@ class pmi_client {
     for (rank r = 0; r < where_.size; ++r) {
       if (auto why = ask("cmd=get kvsname=" + space_ + " key=" + key(round, r), "get_result")) return why;
       if (!read_hex(value_of("value"), static_cast<char*>(all) + static_cast<std::uint64_t>(r) * bytes, bytes))
-        return refused("the record of rank " + std::to_string(r) + " has another form");
+        return refused("the record of rank " + std::to_string(r) + " is not a record of libsched");
     }
     limit_ = later_limit_;
     return std::nullopt;
@@ -167,7 +167,7 @@ std::optional<failure> claim(const launch& where) {
   if (const int owner = fcntl(where.descriptor, F_GETOWN); owner > 0) {
     if (is_above(owner)) return not_a_rank(where, owner);
     return failure{status::state,
-                   "rank " + std::to_string(where.self) + " has joined already" +
+                   "rank " + std::to_string(where.self) + " has already joined the world" +
                        (owner == getpid() ? ", but can join only once" : ", as process " + std::to_string(owner)),
                    where.self};
   }

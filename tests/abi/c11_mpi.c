@@ -36,8 +36,9 @@ int main(int count, char** words) {
   MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &level);
   const lsched_status opened = lsched_world_open_mpi(MPI_COMM_WORLD, transport, NULL, &world, &why);
   if (strcmp(wish, "refused") == 0)
-    is_right = opened == LSCHED_ERR_VERSION && strstr(why.text, "build 000000000000, but libsched is of ") != NULL &&
-               strstr(strstr(why.text, "libsched is of"), lsched_version()) != NULL;
+    is_right = opened == LSCHED_ERR_VERSION &&
+               strstr(why.text, "build 000000000000, but libsched has version ") != NULL &&
+               strstr(strstr(why.text, "libsched has version"), lsched_version()) != NULL;
   else if (strcmp(wish, "local_only") == 0)
     is_right = opened == LSCHED_ERR_UNSUPPORTED && strstr(why.text, "LSCHED_MPI_ONLY, but `lsched run`") != NULL;
   else

@@ -565,14 +565,16 @@ TEST(adasum_partial, what_it_cannot_do_is_refused) {
   shape data{.count = 10, .type = dtype::f32, .what = kernel::adasum, .tensors = {{0, 4}, {4, 6}}};
   EXPECT_EQ(refusal(data), "");
   data.tensors = {{0, 4}, {5, 5}};
-  EXPECT_EQ(refusal(data), "elements 4 to 5 of a partial_adasum are in no tensor: every element needs a tensor");
+  EXPECT_EQ(refusal(data),
+            "elements 4 to 5 of the vector of partial_adasum are in no tensor: list a tensor for every element");
   data.tensors = {{0, 4}};
-  EXPECT_EQ(refusal(data), "elements 4 to 10 of a partial_adasum are in no tensor: every element needs a tensor");
+  EXPECT_EQ(refusal(data),
+            "elements 4 to 10 of the vector of partial_adasum are in no tensor: list a tensor for every element");
   data.tensors = {};
   data.what = kernel::max;
   EXPECT_NE(refusal(data).find("merged by adasum or by sum, not by \"max\""), std::string::npos);
   data.what = kernel::adasum, data.type = dtype::i32;
-  EXPECT_NE(refusal(data).find("floating types only"), std::string::npos);
+  EXPECT_NE(refusal(data).find("only floating types"), std::string::npos);
 }
 
 // --- detection of wrong sums ---------------------------------------------------------------------------------

@@ -182,7 +182,7 @@ TEST(partial, buckets_add_up_to_the_vector) {
   };
   EXPECT_EQ(error_of(5, {2, 0, 3}), "");
   EXPECT_EQ(error_of(0, {0}), "");
-  EXPECT_NE(error_of(5, {2, 4}).find("more elements than the vector of 5"), std::string::npos);
+  EXPECT_NE(error_of(5, {2, 4}).find("more elements than the vector, which has 5"), std::string::npos);
   EXPECT_NE(error_of(5, {2}).find("ends 3 elements before"), std::string::npos);
   EXPECT_NE(error_of(1, {~0ull, 2}).find("more elements"), std::string::npos);
 }

@@ -92,7 +92,7 @@ TEST(CollComparison, files_that_are_no_launch_are_refused_with_their_line) {
                  "\n" +
                  good),
             "");
-  EXPECT_NE(told("").find("file: has no row"), std::string::npos);
+  EXPECT_NE(told("").find("file: the file has no row"), std::string::npos);
   EXPECT_NE(told(good + "torn").find("file: line 2: "), std::string::npos);
   EXPECT_NE(told(good + good).find("a single launch"), std::string::npos);
   EXPECT_NE(told(R"({"bench":"coll"})").find("file: line 1: "), std::string::npos);

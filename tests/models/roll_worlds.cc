@@ -2,9 +2,10 @@
 // agreement.cc and roll_call.cc. A member can die between any two messages, so its last messages may reach only some
 // members. The other members notice the death at any time afterwards.
 //
-// The network between two sides can be cut, and the cut can heal. Messages between the sides arrive only after the cut
-// has healed. During the cut, a member may notice at any time that the other side is silent. The member then ignores
-// the other side. It informs its own side at once, and the other side when the cut has healed.
+// A network partition can separate the members into two sides, and can heal. Messages between the sides arrive only
+// after the network partition has healed. Before that, a member may notice at any time that the other side is silent.
+// The member then ignores the other side. The member informs its own side at once, and the other side when the network
+// partition has healed.
 #include "tests/models/bug.h"
 
 #include "libsched/transport/agreement.cc"
@@ -115,8 +116,9 @@ struct letter {
 struct budget {
   rank ranks;
   int deaths;
-  int timeouts;   ///< number of calls that time out; the member calls again after a timeout
-  rank near = 0;  ///< number of members on the first side of a cut, counted from member 0; 0 if there is no cut
+  int timeouts;  ///< number of calls that time out; the member calls again after a timeout
+  /// Number of members on the first side of a network partition, counted from member 0. 0 if there is no partition.
+  rank near = 0;
 };
 
 /// A member, and its outgoing messages to each receiver. The messages to one receiver arrive in order.
@@ -262,8 +264,8 @@ class roll_world final : public models::system {
     const auto near = static_cast<std::size_t>(most_.near);
     return (one < near) != (other < near);
   }
-  /// Returns whether member `self` may notice that member `from` is silent. The cause is a cut, or a message from
-  /// another member.
+  /// Returns whether member `self` may notice that member `from` is silent. The cause is a network partition, or a
+  /// message from another member.
   bool may_notice_silence(std::size_t self, std::size_t from) const {
     if (most_.near == 0 || !are_apart(self, from)) return false;
     for (std::size_t other = 0; other < all_.size(); ++other) {

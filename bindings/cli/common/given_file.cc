@@ -30,7 +30,7 @@ bool is_path(const std::string& word) { return word.find_first_of("./") != std::
 std::string algorithm_text_of(const std::string& path) {
   std::string text = read_and_convert(path).text;
   if (!is_algorithm_text(text))
-    throw command_failure(LSCHED_ERR_ARGUMENT, path + ": not an algorithm file or an MSCCL program");
+    throw command_failure(LSCHED_ERR_ARGUMENT, path + ": the file is neither an algorithm file nor an MSCCL program");
   return text;
 }
 
@@ -40,8 +40,9 @@ given_file read_given(const std::string& path) {
   const auto [text, is_converted] = read_and_convert(path);
   if (is_goal_text(text)) return {.program = require(parse_goal_text(text), path)};
   if (text.find("libsched") == text.npos)
-    throw command_failure(LSCHED_ERR_ARGUMENT,
-                          path + ": not an algorithm file, a schedule file, an MSCCL program or a GOAL program");
+    throw command_failure(
+        LSCHED_ERR_ARGUMENT,
+        path + ": the file is not an algorithm file, a schedule file, an MSCCL program or a GOAL program");
   if (!is_algorithm_text(text)) return {.world = require(parse_world(text), path)};
   const algorithm* const made = require(add_written(text), path);
   return {
@@ -57,8 +58,9 @@ void take_algorithm_file(std::string& collective, std::string& algorithm) {
   const std::string path = collective;
   const given_file given = read_given(path);
   if (!given.is_algorithm())
-    throw command_failure(LSCHED_ERR_ARGUMENT,
-                          path + ": contains schedules, but this command takes an algorithm file or an MSCCL program");
+    throw command_failure(
+        LSCHED_ERR_ARGUMENT,
+        path + ": the file contains schedules, but this command takes an algorithm file or an MSCCL program");
   collective = given.collective;
   algorithm = given.algorithm;
 }

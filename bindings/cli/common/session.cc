@@ -76,9 +76,10 @@ lsched_status open_mpi_world(const std::string& transport, const lsched_config* 
 #else
 
 void enter_mpi(const std::string&) {
-  throw command_failure(LSCHED_ERR_UNSUPPORTED,
-                        "started by an MPI launcher, but this lsched was built without MPI: build libsched with "
-                        "-DLSCHED_MPI=ON, or use `lsched run -n P`");
+  throw command_failure(
+      LSCHED_ERR_UNSUPPORTED,
+      "an MPI launcher has started this process, but this lsched was built without MPI: build libsched "
+      "with -DLSCHED_MPI=ON, or use `lsched run -n P`");
 }
 void leave_mpi() {}
 void abort_mpi() {}
@@ -172,7 +173,7 @@ void session::open(const lsched_config* config) {
   lsched_diagnostic detail{.struct_size = sizeof detail};
   require(launched_by_mpi() ? open_mpi_world(requested_, config, &runtime_, &detail)
                             : lsched_world_open(config, &runtime_, &detail),
-          "opening the world", &detail);
+          "the world could not be opened", &detail);
 }
 
 session::~session() {
@@ -181,7 +182,7 @@ session::~session() {
 }
 
 void session::close() {
-  require(lsched_world_close(runtime_), "closing the world");
+  require(lsched_world_close(runtime_), "the world could not be closed");
   runtime_ = nullptr;
   leave_mpi();
 }
@@ -192,7 +193,7 @@ void session::reopen(const lsched_config& config) {
         LSCHED_ERR_UNSUPPORTED,
         "this measurement opens the world several times, but ranks of `lsched run` can open their world only once: use "
         "an MPI launcher");
-  require(lsched_world_close(runtime_), "closing the world");
+  require(lsched_world_close(runtime_), "the world could not be closed");
   runtime_ = nullptr;
   open(&config);
 }

@@ -144,7 +144,7 @@ finding examine_launcher() {
   } else if (*foreign) {
     made.state = condition::warning;
     made.text =
-        (*foreign)->text() + ": lsched_world_open fails here, call " + std::string((*foreign)->call) + " instead";
+        (*foreign)->text() + ": lsched_world_open fails here. Call " + std::string((*foreign)->call) + " instead";
   } else {
     made.text = "no launcher has started this process, so lsched_world_open opens a world of one rank";
   }
@@ -188,12 +188,12 @@ finding examine_address_limit(int ranks) {
   finding made{.subject = "ulimit -v", .page = k_memory_page};
   const auto limit = limit_on(RLIMIT_AS);
   if (!limit) {
-    made.text = "address space is not limited";
+    made.text = "the address space is not limited";
     return made;
   }
   const std::uint64_t region = shm_segment::default_stride(ranks, bytes_of_machine(), *limit / 2);
   made.state = region == 0 ? condition::error : condition::warning;
-  made.text = "address space is limited to " + mebibytes(*limit) + ": each of " + std::to_string(ranks) +
+  made.text = "the address space is limited to " + mebibytes(*limit) + ": each of " + std::to_string(ranks) +
               " ranks gets " + mebibytes(region) + " of shared memory; raise the limit, or set LSCHED_REGION";
   return made;
 }
@@ -226,8 +226,8 @@ finding examine_descriptor_limit(int ranks) {
   made.state = is_low ? condition::error : condition::ok;
   made.text = "a process may have " + (soft ? std::to_string(*soft) : "any number of") + " descriptors (at most " +
               (limit ? std::to_string(*limit) : "any number") + "); a rank takes " +
-              std::to_string(k_descriptors_of_rank) + ", the launcher of " + std::to_string(ranks) + " ranks " +
-              std::to_string(launcher) + (is_low ? ": raise the limit" : "");
+              std::to_string(k_descriptors_of_rank) + ", and the launcher of " + std::to_string(ranks) +
+              " ranks takes " + std::to_string(launcher) + (is_low ? ": raise the limit" : "");
   return made;
 }
 
@@ -251,7 +251,7 @@ finding examine_gpu() {
   if (tried.has_succeeded()) {
     made.text = tried.text;
   } else if (is_absent && !has_device_file) {
-    made.text = "no CUDA driver (libcuda.so.1): buffers are in host memory";
+    made.text = "this machine has no CUDA driver (libcuda.so.1), so buffers are in host memory";
   } else {
     made.state = condition::warning;
     made.text = is_absent ? "there is an NVIDIA device, but the loader finds no libcuda.so.1: install the driver, or "

@@ -61,14 +61,15 @@ finding examine_command() {
   std::string first;
   if (find_executable("lsched", first) != 0) {
     made.state = condition::warning;
-    made.text = "this is " + own + ", but PATH has no lsched: add the folder to PATH";
+    made.text = "this is " + own + ", but PATH has no lsched: add the folder of the command to PATH";
   } else if (std::filesystem::equivalent(first, self, none)) {
-    made.text = own + " is the first in PATH";
+    made.text = own + " is the first lsched in PATH";
   } else {
     const std::string other = first_line_of(version_text_of(first));
     const bool is_same = other.starts_with("lsched " + std::string(lsched_version()) + " ");
     made.state = is_same ? condition::ok : condition::warning;
-    made.text = "this is " + own + "; the first in PATH is " + first + " (" + (other.empty() ? "no version" : other) +
+    made.text = "this is " + own + "; the first lsched in PATH is " + first + " (" +
+                (other.empty() ? "no version" : other) +
                 (is_same ? "), of the same version" : "): start this command by its path, or change PATH");
   }
   return made;
@@ -88,7 +89,7 @@ finding examine_library() {
     made.text = std::string(where.dli_fname) + " is from the same build as the command";
   } else {
     made.state = condition::error;
-    made.text = std::string(where.dli_fname) + " has version " + other->build + ", the command has version " +
+    made.text = std::string(where.dli_fname) + " has version " + other->build + ", but the command has version " +
                 lsched_private_calls.build +
                 ": `lsched run` starts only programs of its own build, so install both from one build";
   }
@@ -101,12 +102,12 @@ finding examine_mpi() {
   const std::string library = mpi_library();
   std::string launcher;
   if (find_executable("mpiexec", launcher) != 0) {
-    made.text = "built with " + library + "; PATH has no mpiexec, which only programs over MPI need";
+    made.text = "this lsched was built with " + library + "; PATH has no mpiexec, which only programs over MPI need";
     return made;
   }
   const std::string_view owner = owner_of_launcher(version_text_of(launcher));
   const std::string_view family = mpi_family(library);
-  made.text = "built with " + library + "; the first mpiexec in PATH, " + launcher + ", belongs to " +
+  made.text = "this lsched was built with " + library + "; the first mpiexec in PATH, " + launcher + ", belongs to " +
               (owner.empty() ? "an unknown MPI" : std::string(owner));
   if (!owner.empty() && owner != family) {
     made.state = condition::warning;
@@ -114,7 +115,7 @@ finding examine_mpi() {
                  (family == "MPICH" ? "mpich" : "openmpi");
   }
 #else
-  made.text = "built without MPI: `lsched run` starts ranks on one host or, with --hosts, on several";
+  made.text = "this lsched was built without MPI: `lsched run` starts ranks on one host or, with --hosts, on several";
 #endif
   return made;
 }

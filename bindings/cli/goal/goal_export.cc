@@ -137,7 +137,7 @@ std::optional<failure> validate(std::span<const schedule_ptr> world, double ns_p
       if (program->ops()[id].kind == op_kind::compute && bytes * ns_per_byte >= 1e18)
         return failure{status::argument,
                        "rank " + std::to_string(program->place().self) + ", op " + std::to_string(id) +
-                           ": takes longer than 10^18 ns, the limit of a calc: reduce --compute",
+                           " takes longer than 10^18 ns, the limit of a calc: reduce --compute",
                        k_no_rank, id};
     }
   return std::nullopt;

@@ -238,7 +238,7 @@ bool goal_parser::read_line() {
   one.kind = word == "send" ? goal_kind::send : word == "recv" ? goal_kind::recv : goal_kind::calc;
   const bool is_message = one.kind != goal_kind::calc;
   if (me().ops.size() == k_goal_any)
-    return refuse(at_, "a rank has too many ops: at most " + std::to_string(k_goal_any));
+    return refuse(at_, "a rank has more ops than the limit of " + std::to_string(k_goal_any));
   if (!read_number(is_message ? "a size" : "a time", UINT64_MAX, one.size)) return false;
   if (is_message && !(expect("b") && expect(one.kind == goal_kind::send ? "to" : "from") && read_peer(one)))
     return false;

@@ -46,7 +46,8 @@ result<std::vector<host>> parse_hosts(const std::string& list) {
   for (std::string text; std::getline(texts, text, ',');) {
     host one = parse_host(text);
     if (one.name.empty())
-      return failure{status::argument, "\"" + text + "\" is not a host and its number of ranks, such as node1:4"};
+      return failure{status::argument,
+                     "\"" + text + "\" does not name a host and its number of ranks: write for example node1:4"};
     const bool is_own = is_this_host(one.name);
     const auto is_same = [&](const host& other) {
       return other.name == one.name || (is_own && is_this_host(other.name));
@@ -57,7 +58,8 @@ result<std::vector<host>> parse_hosts(const std::string& list) {
     one.first = ranks;
     ranks += one.ranks;
     if (ranks > static_cast<std::int32_t>(k_most_ranks))
-      return failure{status::argument, "more than " + std::to_string(k_most_ranks) + " ranks"};
+      return failure{status::argument,
+                     "the list has more than " + std::to_string(k_most_ranks) + " ranks: use fewer ranks"};
     hosts.push_back(std::move(one));
   }
   return hosts;

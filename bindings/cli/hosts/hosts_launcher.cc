@@ -74,7 +74,8 @@ void choose_master(agent_order& order, const remote_host& first, bool is_alone) 
   const char* const port = text_in_environment("MASTER_PORT");
   if (address != nullptr && port != nullptr && in_environment(k_run_size) == nullptr) {
     const auto number = parse_number<std::uint16_t>(port);
-    if (!number || *number == 0) throw command_failure("MASTER_PORT is \"" + std::string(port) + "\", not a port");
+    if (!number || *number == 0)
+      throw command_failure("MASTER_PORT is \"" + std::string(port) + "\", which is not a port: set 1 to 65535");
     order.master = address;
     order.master_port = *number;
     return;

@@ -57,7 +57,8 @@ class xml_reader {
     pugi::xml_document file;
     const auto parsed = file.load_buffer(text.data(), text.size());
     if (!parsed)
-      return failure{status::argument, "byte " + std::to_string(parsed.offset) + ": not XML: " + parsed.description()};
+      return failure{status::argument,
+                     "byte " + std::to_string(parsed.offset) + ": the file is not valid XML: " + parsed.description()};
     read_head(file.child("algo"));
     for (const pugi::xml_node node : file.child("algo").children("gpu")) read_gpu(node);
     if (error_) return *error_;

@@ -92,7 +92,7 @@ class Builder(_core.Builder):
         """
         if world is None:
             if not 0 <= rank < ranks:
-                raise ArgumentError(f"rank={rank}, ranks={ranks}: give a world, or a rank below the number of ranks",
+                raise ArgumentError(f"rank is {rank} and ranks is {ranks}: give a world, or a rank from 0 to ranks - 1",
                                     "LSCHED_ERR_ARGUMENT")
             super().__init__(rank, ranks, name)
         else:

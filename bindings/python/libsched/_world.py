@@ -80,7 +80,7 @@ def _open_alone(wishes: _core.Wishes, mpi: Any) -> World:
     if launch is None:
         return World(_core.open(wishes), wishes)
     if mpi is None:
-        advice = ": pass a communicator of mpi4py to init(), use open_with()"
+        advice = ": pass a communicator of mpi4py to init(), call open_with()"
     else:
         library = " ".join(mpi.Get_library_version().split("\n")[0].split(",")[0].split())
         advice = f", but mpi4py has loaded {library}, whose world has one rank: use the mpiexec of that MPI"

@@ -226,8 +226,8 @@ void add_schedules(nb::module_& module) {
       .def("start_on_stream", start_on_stream, nb::arg("stream"),
            "Starts the next round after the work that is in a stream now, and returns its Ticket. Does not block.\n\n"
            "stream: a stream of the attached device, as an address (0: the legacy default stream), or any object with\n"
-           "__cuda_stream__, .cuda_stream (torch) or .ptr (cupy). From that place in the stream on the bound arrays\n"
-           "belong to the schedule, until the round has ended. Raises Busy if 16 rounds are outstanding, StateError\n"
+           "__cuda_stream__, .cuda_stream (torch) or .ptr (cupy). After that point of the stream, the bound arrays\n"
+           "belong to the schedule until the round has ended. Raises Busy if 16 rounds are outstanding, StateError\n"
            "if no device is attached, ArgumentError for a stream of another device. Raises Unsupported for a partial\n"
            "schedule, for a schedule whose arrays come with each round, and for a stream that is being captured.")
       .def("_start_with", start_with)

@@ -97,7 +97,7 @@ def test_regions_are_parts_whole_buffers_or_plain_tuples():
 
 
 def test_a_builder_without_a_world_is_not_committed():
-    with pytest.raises(libsched.ArgumentError, match="rank=3, ranks=3: give a world"):
+    with pytest.raises(libsched.ArgumentError, match="rank is 3 and ranks is 3: give a world"):
         libsched.Builder(rank=3, ranks=3)
     with pytest.raises(libsched.ArgumentError, match="regions of 3, 2 elements"):
         to = libsched.Builder(rank=0, ranks=1)

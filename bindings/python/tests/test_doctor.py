@@ -71,7 +71,7 @@ def test_the_python_command_adds_its_package_and_torch(tmp_path):
 
 def test_another_command_in_path(tmp_path):
     state, text = found("command", PATH=f"{COMMAND.resolve().parent}:{os.environ['PATH']}")
-    assert state == "ok" and "first in PATH" in text
+    assert state == "ok" and "first lsched in PATH" in text
     script(tmp_path, "lsched", "lsched 9.9.9 (ABI 9)")
     state, text = found("command", PATH=f"{tmp_path}:/usr/bin:/bin")
     assert state == "warning" and f"{tmp_path}/lsched (lsched 9.9.9 (ABI 9))" in text
@@ -103,7 +103,7 @@ def test_variables_of_launchers():
     assert found("launcher")[0] == "ok"
     assert found("launcher", PMI_SIZE="2", PMI_RANK="0") == (
         "warning", "this process is one of 2 processes started by an MPI launcher (PMI_SIZE, set by MPICH): "
-                   "lsched_world_open fails here, call lsched_world_open_mpi instead")
+                   "lsched_world_open fails here. Call lsched_world_open_mpi instead")
     assert found("launcher", LSCHED_WORLD="alone")[0] == "warning"
     for variables in ({"LSCHED_WORLD": "own"}, {"LSCHED_RUN_RANK": "0"}, {"PMI_SIZE": "many"}):
         state, text = found("launcher", **variables)
@@ -129,7 +129,7 @@ def test_limits():
         assert state == "warning" and words in text and "LSCHED_REGION" in text
     assert found("ulimit -n")[0] == "ok"
     state, text = found("ulimit -n", "--ranks", "100", limit=limited(resource.RLIMIT_NOFILE, 64))
-    assert state == "error" and "the launcher of 100 ranks 116: raise the limit" in text
+    assert state == "error" and "the launcher of 100 ranks takes 116: raise the limit" in text
 
 
 def instruction(code, true, false, k):

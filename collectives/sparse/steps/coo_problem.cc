@@ -13,11 +13,11 @@ std::optional<failure> validate(const coo_problem& problem) {
                    "a sparse allreduce needs a floating type, not " + std::string(name_of(problem.type)));
   const std::uint64_t widths = problem.is_balanced ? 1 : problem.ranks();
   if (problem.count > widths << 32)
-    return because(
-        status::unsupported,
-        "count " + std::to_string(problem.count) + " is more than 2^32" +
-            (problem.is_balanced ? ", the largest count with balanced regions: use LSCHED_EQUAL_REGIONS"
-                                 : " for each of " + std::to_string(widths) + " ranks: use a smaller count"));
+    return because(status::unsupported,
+                   "count " + std::to_string(problem.count) + " is more than " +
+                       (problem.is_balanced ? "2^32, the largest count with balanced regions: use LSCHED_EQUAL_REGIONS"
+                                            : std::to_string(widths) + " x 2^32, the limit for " +
+                                                  std::to_string(widths) + " ranks: use a smaller count"));
   return std::nullopt;
 }
 

@@ -28,7 +28,7 @@ result<std::shared_ptr<shm_segment>> open_segment(const segment_source& source, 
   if (is_visible && (file.st_dev != source.device || file.st_ino != source.inode))
     return failure{status::transport, k_other_space};
   const int descriptor = is_visible ? open(path.c_str(), O_RDWR | O_CLOEXEC) : -1;
-  if (descriptor < 0) return failure{status::transport, "opening " + path + ": " + std::strerror(errno)};
+  if (descriptor < 0) return failure{status::transport, "cannot open " + path + ": " + std::strerror(errno)};
   auto segment = shm_segment::adopt(descriptor);
   if (segment && (*segment)->ranks() != ranks)
     return failure{status::transport,

@@ -75,7 +75,7 @@ failure over_file_limit(std::uint64_t bytes, std::uint64_t limit) {
   return {status::no_memory,
           "shared memory: the segment of " + std::to_string(bytes >> 20) + " MiB exceeds the file size limit of " +
               std::to_string(limit >> 20) +
-              " MiB (`ulimit -f`). Set LSCHED_REGION (bytes for each rank) lower, or raise the limit"};
+              " MiB (`ulimit -f`). Set a smaller LSCHED_REGION (bytes for each rank), or raise the limit"};
 }
 
 /// Returns the maximum size of a segment with regions of default size, given the process's limits (setrlimit).
@@ -261,7 +261,7 @@ result<std::shared_ptr<shm_segment>> shm_segment::map(int descriptor) {
   const auto bytes = static_cast<std::size_t>(info.st_size);
   if (got != static_cast<ssize_t>(sizeof first) || !first.describes(bytes))
     return failure{status::version,
-                   "shared memory: another version of libsched made it: use one version for all ranks"};
+                   "the shared memory was created by another version of libsched: use one version for all ranks"};
   if ((fcntl(descriptor, F_GET_SEALS) & k_seals) != k_seals)
     return failure{status::transport,
                    "shared memory: the size of the segment is not sealed: start the ranks again, with `lsched run`"};
@@ -392,7 +392,7 @@ result<std::string> shm_segment::read_recording(int descriptor) {
   if (fstat(descriptor, &info) != 0 ||
       pread(descriptor, &first, sizeof first, 0) != static_cast<ssize_t>(sizeof first) ||
       !first.describes(static_cast<std::uint64_t>(info.st_size)))
-    return failure{status::version, "shared memory: another version of libsched made it: use that version"};
+    return failure{status::version, "the shared memory was created by another version of libsched: use that version"};
   first.recorder.path.back() = '\0';
   std::string content(recording_bytes(first.ranks), '\0');
   const auto opened =

@@ -33,7 +33,7 @@ std::optional<failure> cuda_context::load() {
     CUfunction found = nullptr;
     CUresult answer = driver_.cuModuleGetFunction(&found, image_, symbol.c_str());
     if (answer == CUDA_SUCCESS && driver_.cuFuncLoad != nullptr) answer = driver_.cuFuncLoad(found);
-    if (answer != CUDA_SUCCESS) return failure_of(driver_, std::string("loading ") + symbol.c_str(), answer);
+    if (answer != CUDA_SUCCESS) return failure_of(driver_, std::string("cannot load ") + symbol.c_str(), answer);
     functions_.push_back(found);
   }
   return std::nullopt;

@@ -99,7 +99,7 @@ status stream_gate::is_open(round_no round) {
   const CUresult answer = here.is_entered() ? in_.driver().cuEventQuery(mine.passed) : here.answer();
   if (answer == CUDA_SUCCESS) return status::ok;
   if (answer == CUDA_ERROR_NOT_READY) return status::pending;
-  health_.fail("waiting for the caller's stream", answer);
+  health_.fail("the GPU failed while this rank waited for the caller's stream", answer);
   return status::device;
 }
 

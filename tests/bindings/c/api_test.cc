@@ -1932,7 +1932,8 @@ TEST(c_builder, names_must_agree) {
 }
 
 TEST(c_builder, ranks_must_be_those_of_the_world) {
-  expect_disagreement(LSCHED_ERR_ARGUMENT, {"the builder is of rank 1 of 4, but the world is that of rank 1 of 3"},
+  expect_disagreement(LSCHED_ERR_ARGUMENT,
+                      {"the builder is for rank 1 of 4, but in the world the caller is rank 1 of 3"},
                       [](lsched_world* runtime, int32_t r, lsched_schedule** schedule, lsched_diagnostic* why) {
                         lsched_builder* b = nullptr;
                         EXPECT_EQ(lsched_builder_create(r, r == 1 ? 4 : 3, nullptr, &b), LSCHED_OK);

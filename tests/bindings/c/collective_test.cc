@@ -191,14 +191,15 @@ TEST(c_collective, a_wrong_desc_is_told_what_is_wrong) {
   const lsched_tensor tensors[] = {{0, 5}, {4, 4}, {8, 1}};
   refused([&](auto& d) { d.tensors = tensors, d.tensor_count = 1; }, "allreduce has no tensors");
   const auto adapts = [](auto& d) { d.collective = "adasum", d.dtype = LSCHED_F64, d.reduction = lsched_reduction{}; };
-  refused([&](auto& d) { adapts(d), d.dtype = LSCHED_I64; }, "floating types only, not i64");
+  refused([&](auto& d) { adapts(d), d.dtype = LSCHED_I64; }, "only floating types, not i64");
   refused([&](auto& d) { adapts(d), d.reduction = LSCHED_SUM; }, "adasum has its own arithmetic: leave reduction 0");
   refused([&](auto& d) { adapts(d), d.segment_bytes = 64; },
           "adasum does not split vectors into segments: leave segment_bytes 0");
-  refused([&](auto& d) { adapts(d), d.radix = 2; }, "adasum has no radix: leave it 0");
+  refused([&](auto& d) { adapts(d), d.radix = 2; }, "adasum has no radix: leave radix 0");
   refused([&](auto& d) { adapts(d), d.tensors = tensors; }, "set both, or none");
   refused([&](auto& d) { adapts(d), d.tensors = tensors, d.tensor_count = 2; }, "tensor 1 begins before");
-  refused([&](auto& d) { adapts(d), d.tensors = tensors + 2, d.tensor_count = 1; }, "not within the vector of 8");
+  refused([&](auto& d) { adapts(d), d.tensors = tensors + 2, d.tensor_count = 1; },
+          "not within the vector, which has 8 elements");
   expect_refused(ranks, {.struct_size = sizeof good, .collective = "neighbor_exchange", .destination_count = -1},
                  LSCHED_ERR_ARGUMENT, "");
 }

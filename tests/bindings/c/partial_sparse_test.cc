@@ -286,7 +286,7 @@ TEST(c_partial_sparse, a_wrong_desc_is_told_what_is_wrong) {
     expect_refusal("struct_size", [](request& it) { it.partial.struct_size = 1; });
     expect_refusal("struct_size", [](request& it) { it.sparse.struct_size = 1; });
     expect_refusal("collective is \"adasum\"", [](request& it) { it.partial.collective = "adasum"; });
-    expect_refusal("sparse_allreduce with a desc of its own", [](request& it) { it.partial.sparse = nullptr; });
+    expect_refusal("sparse_allreduce with its own desc in `sparse`", [](request& it) { it.partial.sparse = nullptr; });
     expect_refusal("needs the count and dtype", [](request& it) { it.sparse.count = 1; });
     expect_refusal("needs the count and dtype", [](request& it) { it.sparse.dtype = LSCHED_F64; });
     expect_refusal("owns its memory", [&](request& it) { it.sparse.gradient = &nobody; });

@@ -294,7 +294,7 @@ TEST(c_user_op, a_schedule_by_hand_calls_it) {
     EXPECT_EQ(lsched_schedule_load(runtime, text.data(), std::strlen(text.data()), ins, outs, &schedule, &why),
               LSCHED_ERR_ARGUMENT);
     const std::string_view said = why.text;
-    EXPECT_NE(said.find("combines data with a user_op, but the call passes no user_op"), said.npos) << said;
+    EXPECT_NE(said.find("cannot combine data with a user_op, because the call passes no user_op"), said.npos) << said;
   });
 }
 

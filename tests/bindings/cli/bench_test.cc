@@ -358,8 +358,9 @@ TEST(CommandBench, cost_has_a_right_line_for_every_way_to_spend_a_round) {
 }
 
 TEST(CommandBench, what_cannot_be_compared_is_a_failure_in_one_line) {
-  for (const auto& [path, part] : std::map<std::string, std::string>{
-           {"/no/such/file", "/no/such/file: no such file or directory"}, {"/dev/null", "/dev/null: has no row of"}}) {
+  for (const auto& [path, part] :
+       std::map<std::string, std::string>{{"/no/such/file", "/no/such/file: no such file or directory"},
+                                          {"/dev/null", "/dev/null: the file has no row of"}}) {
     const outcome it = run(lsched({"bench", "compare", path}));
     EXPECT_EQ(it.status, 1);
     EXPECT_TRUE(contains(it.err, part)) << it.err;

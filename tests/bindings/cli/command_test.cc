@@ -352,7 +352,7 @@ TEST(Command, usual_counts_are_multiples_of_equal_chunks) {
   const outcome proved = run(lsched({"verify", program}));
   EXPECT_TRUE(contains(proved.out, "3 ranks, count 6: ") && contains(proved.out, "\n6 worlds proved, 0 failed\n"))
       << proved.out;
-  EXPECT_TRUE(contains(run(lsched({"verify", program, "--count", "7"})).err, "needs a count that is a multiple of 6"));
+  EXPECT_TRUE(contains(run(lsched({"verify", program, "--count", "7"})).err, "the count must be a multiple of 6"));
   const outcome timed = run(lsched({"simulate", program}));
   EXPECT_TRUE(contains(timed.out, "3 ranks, 1026 B")) << timed.out << timed.err;
 }

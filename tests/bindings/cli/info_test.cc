@@ -92,7 +92,7 @@ TEST(CommandInfo, warns_of_values_that_a_runtime_would_refuse) {
   EXPECT_TRUE(contains(named, "LSCHED_ALGORITHM=allreduce=telepathy: \"allreduce\" has no algorithm")) << named;
   for (const std::string path : {"/nonexistent", LSCHED_TEST_SOURCE_DIR, "/dev/zero"}) {
     const std::string unreadable = run(lsched({"info"}), {{"LSCHED_TUNING", path}}).err;
-    EXPECT_TRUE(contains(unreadable, "LSCHED_TUNING=" + path + ": cannot be read")) << unreadable;
+    EXPECT_TRUE(contains(unreadable, "LSCHED_TUNING=" + path + ": the file cannot be read")) << unreadable;
   }
   const temporary_file empty("");
   EXPECT_TRUE(contains(run(lsched({"info"}), {{"LSCHED_TUNING", empty.path}}).err, "the tuning table is empty"));

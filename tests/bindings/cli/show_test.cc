@@ -71,7 +71,8 @@ TEST(CommandShow, an_algorithm_file_may_be_written_over_itself) {
   for (const std::string& path : {other.path, std::string(k_scan)}) {
     const outcome it = run(lsched({"show", path, "--algorithm-file", "-"}));
     EXPECT_EQ(it.status, 1);
-    EXPECT_EQ(it.err, "lsched: LSCHED_ERR_ARGUMENT: " + path + ": not an algorithm file or an MSCCL program\n");
+    EXPECT_EQ(it.err, "lsched: LSCHED_ERR_ARGUMENT: " + path +
+                          ": the file is neither an algorithm file nor an MSCCL program\n");
   }
 }
 

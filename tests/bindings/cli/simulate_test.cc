@@ -121,7 +121,7 @@ TEST(CommandSimulate, prints_what_is_done_before_it_says_what_cannot_be) {
 }
 
 TEST(CommandSimulate, warns_of_an_adaptive_sum_that_is_a_mean) {
-  const std::string warning = "adasum/two_level on one node is the mean of its ranks, not an adaptive sum";
+  const std::string warning = "on one node, adasum/two_level computes the mean of the ranks, not an adaptive sum";
   words ask{"simulate", "adasum", "--algorithm", "two_level", "--ranks", "6"};
   EXPECT_TRUE(contains(run(lsched(ask)).out, "warning: " + warning));
   ask.insert(ask.end(), {"--json", "-"});

@@ -109,7 +109,8 @@ TEST(CommandVerify, strange_files_are_told_of_in_one_line) {
     const temporary_file strange(content);
     const outcome it = run(lsched({"verify", strange.path}));
     EXPECT_EQ(it.status, 1);
-    EXPECT_TRUE(contains(it.err, strange.path + ": not an algorithm file, a schedule file, an MSCCL")) << it.err;
+    EXPECT_TRUE(contains(it.err, strange.path + ": the file is not an algorithm file, a schedule file, an MSCCL"))
+        << it.err;
     EXPECT_EQ(std::count(it.err.begin(), it.err.end(), '\n'), 1) << it.err;
   }
 }

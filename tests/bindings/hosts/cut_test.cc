@@ -1,6 +1,6 @@
-// Tests of worlds over several hosts whose network is cut, and healed later (docs/reference/shrink.md). The hosts are
-// network name spaces, so the tests are skipped unless root runs them. Several jobs run at the same time, because jobs
-// wait most of the time. LSCHED_TEST_HOST_TRIALS sets the number of jobs.
+// Tests of worlds over several hosts in a network partition, which heals later (docs/reference/shrink.md). The hosts
+// are network name spaces, so the tests are skipped unless root runs them. Several jobs run at the same time, because
+// jobs wait most of the time. LSCHED_TEST_HOST_TRIALS sets the number of jobs.
 #include <gtest/gtest.h>
 #include <poll.h>
 
@@ -153,7 +153,7 @@ struct cut {
   }
 };
 
-/// A job whose network is cut.
+/// A job in a network partition.
 class cut_job {
  public:
   explicit cut_job(const cut& what) : what_(what), net_(what.how.hosts()), store_(what.how.ranks) {
@@ -185,7 +185,8 @@ class cut_job {
     return going;
   }
 
-  /// Returns the violations of all ranks. Examples are a world that must not go on, and a loss in a short cut.
+  /// Returns the violations of all ranks. Examples are a world that must not go on, and a loss in a short network
+  /// partition.
   std::string find_fault() const {
     std::string fault;
     const rank_set going = this->going();
@@ -243,7 +244,7 @@ void run_cuts(const std::vector<cut>& cuts) {
     (void)wait_until([&] { return poll(nullptr, 0, 5), clock::now() >= begin + job->what().length; }, 20s);
     job->end_cut();
   }
-  // After a cut of 4 s, TCP repeats the lost bytes within another 4 s.
+  // After a network partition of 4 s, TCP repeats the lost bytes within another 4 s.
   (void)wait_until([&] { return poll(nullptr, 0, 20), false; }, 6s);
   for (const auto& job : jobs) job->note_rounds();
   EXPECT_TRUE(wait_for_rounds(20)) << "a job hangs";

@@ -141,7 +141,7 @@ TEST(hosts, name_a_rank_that_was_killed) {
       50ms);
 }
 
-/// Returns whether the rank names a rank on the other side of the cut.
+/// Returns whether the rank names a rank on the other side of the network partition.
 bool names_other_side(const host_layout& how, rank victim, rank self, rank named) {
   const int lost = how.host_of(victim);
   return named >= 0 && (how.host_of(self) == lost) != (how.host_of(named) == lost);

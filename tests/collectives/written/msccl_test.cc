@@ -89,7 +89,8 @@ std::string with(const std::string& steps, const std::string& block = R"(send="1
 }
 
 TEST(msccl, what_is_wrong_has_a_place) {
-  EXPECT_EQ(refusal("<algo"), "LSCHED_ERR_ARGUMENT: byte 4: not XML: Error parsing start element tag");
+  EXPECT_EQ(refusal("<algo"),
+            "LSCHED_ERR_ARGUMENT: byte 4: the file is not valid XML: Error parsing start element tag");
   EXPECT_EQ(refusal("<a/>"), "LSCHED_ERR_ARGUMENT: the element <algo> is missing");
   EXPECT_EQ(refusal(R"(<algo coll="custom" ngpus="2" nchunksperloop="2"/>)"),
             "LSCHED_ERR_UNSUPPORTED: the collective \"custom\" is not one of allreduce, allgather, reduce_scatter, "

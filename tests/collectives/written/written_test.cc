@@ -174,9 +174,8 @@ TEST(written, chunks_that_must_be_equal_refuse_other_counts) {
                                     "    out[c] = op t[3 - c] in[c]\n  end\nend\n"));
   for (const std::uint64_t count : {0u, 4u, 8u, 400u, 1032u, 4000u, 4004u})
     EXPECT_EQ(objection(how, 2, {.count = count, .type = dtype::i32, .what = kernel::sum}), "");
-  EXPECT_EQ(
-      objection(how, 2, {.count = 5, .type = dtype::i32, .what = kernel::sum}),
-      "LSCHED_ERR_CONSTRAINT: equal has scratch vectors of equal chunks: it needs a count that is a multiple of 4");
+  EXPECT_EQ(objection(how, 2, {.count = 5, .type = dtype::i32, .what = kernel::sum}),
+            "LSCHED_ERR_CONSTRAINT: equal has scratch vectors of equal chunks, so the count must be a multiple of 4");
   EXPECT_EQ(objection(how, 3, {.count = 4, .type = dtype::i32, .what = kernel::sum}),
             "LSCHED_ERR_CONSTRAINT: equal needs P == 2, but P is 3");
 }
@@ -353,7 +352,7 @@ TEST(written, what_is_wrong_for_a_rank_says_with_which_values) {
       "LSCHED_ERR_ARGUMENT: e10: line 6, column 12: with P = 3, r = 0, s = 86: the statements read and write more "
       "than 16777216 chunks");
   EXPECT_EQ(told("e9", "chunks 0\n"),
-            "LSCHED_ERR_CONSTRAINT: e9: line 4, column 8: with P = 3: 0 chunks: use 1 to 65536");
+            "LSCHED_ERR_CONSTRAINT: e9: line 4, column 8: with P = 3: the algorithm has 0 chunks: use 1 to 65536");
 }
 
 TEST(written, what_is_wrong_with_an_op_names_its_line) {

@@ -100,16 +100,16 @@ TEST(aliasing, one_buffer_lies_within_the_other) {
   EXPECT_EQ(misfit(buffers(2, 6), 0), "");
   EXPECT_EQ(misfit(buffers(0, 6), 6), "");
   EXPECT_EQ(misfit(buffers(0, 0), 0), "");
-  expect_words(misfit(buffers(2, 6), 5), "neither is within the other");
-  expect_words(misfit(buffers(6, 2), -5), "neither is within the other");
-  expect_words(misfit(buffers(2, 6), -1), "neither is within the other");
-  expect_words(misfit(buffers(6, 2), 1), "neither is within the other");
-  expect_words(misfit(buffers(0, 6), 7), "neither is within the other");
-  expect_words(misfit(buffers(6, 6), std::numeric_limits<std::int64_t>::min()), "neither is within the other");
+  expect_words(misfit(buffers(2, 6), 5), "neither buffer is within the other");
+  expect_words(misfit(buffers(6, 2), -5), "neither buffer is within the other");
+  expect_words(misfit(buffers(2, 6), -1), "neither buffer is within the other");
+  expect_words(misfit(buffers(6, 2), 1), "neither buffer is within the other");
+  expect_words(misfit(buffers(0, 6), 7), "neither buffer is within the other");
+  expect_words(misfit(buffers(6, 6), std::numeric_limits<std::int64_t>::min()), "neither buffer is within the other");
   expect_words(misfit(buffers(2, 2, dtype::f32), 0), "are of different types");
   const auto world = std::vector{buffers(2, 6)};
   expect_words(judge(world, {}, aliasing({5})).proof, "form: rank 0 cannot work in place: input 0 and output 0");
-  expect_words(judge(world, {}, aliasing({5})).play, "neither is within the other");
+  expect_words(judge(world, {}, aliasing({5})).play, "neither buffer is within the other");
 }
 
 // --- allgather: the input is a block of the output ---------------------------------------------------------

@@ -145,13 +145,13 @@ TEST(builder, hands_out_harmless_ids_after_an_error) {
   b.set_need(lost, 1);
   b.set_exit(lost);
   EXPECT_EQ(b.at(b.scratch(dtype::f64, 2)).count, 2u);
-  EXPECT_TRUE(says(b, "set_exit to op 0"));
+  EXPECT_TRUE(says(b, "set_exit names op 0"));
 }
 
 TEST(builder, hands_out_no_id_for_the_op_whose_own_dep_is_wrong) {
   builder b({0, 3});
   EXPECT_EQ(b.nop({5}), k_no_op);
-  EXPECT_TRUE(says(b, "op 0: dep on op 5"));
+  EXPECT_TRUE(says(b, "op 0 has a dep on op 5"));
 }
 
 TEST(builder, refuses_a_place_outside_its_world) {
@@ -166,7 +166,7 @@ TEST(builder, refuses_a_place_outside_its_world) {
 TEST(builder, refuses_the_need_of_an_op_that_does_not_exist) {
   builder b({0, 3});
   b.set_need(0, 1);
-  EXPECT_TRUE(says(b, "set_need of op 0"));
+  EXPECT_TRUE(says(b, "set_need names op 0"));
   EXPECT_EQ(b.error()->code, status::argument);
 }
 

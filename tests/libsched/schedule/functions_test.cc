@@ -233,7 +233,7 @@ TEST(functions, that_are_missing_are_an_argument) {
   for (const auto& one : outcomes) {
     EXPECT_EQ(one.it, nullptr);
     EXPECT_EQ(one.why.code, status::argument);
-    EXPECT_NE(one.why.text.find("calls a function, but no functions are given"), std::string::npos) << one.why.text;
+    EXPECT_NE(one.why.text.find("needs the functions of a sparse allreduce"), std::string::npos) << one.why.text;
   }
 }
 

@@ -66,7 +66,7 @@ class DeviceFailures : public UnderTheFake {
     }
     std::size_t hung = 0;
     for (const answer& one : life.take(life_step::destroy)) {
-      EXPECT_TRUE(one.code == LSCHED_OK || (one.code == LSCHED_ERR_DEVICE && says(one, "does not complete")))
+      EXPECT_TRUE(one.code == LSCHED_OK || (one.code == LSCHED_ERR_DEVICE && says(one, "has not completed")))
           << one.words;
       hung += one.code == LSCHED_ERR_DEVICE ? 1 : 0;
     }

@@ -133,9 +133,10 @@ class Calls:
         """
         if self.position() < self.outside:
             raise as_torch_error(Unsupported(
-                "a callback of a future starts a collective, but this group has started another collective since the "
-                "call of the future, so ranks could start the two in different orders. Start collectives outside "
-                "callbacks, or use a single DDP bucket (bucket_cap_mb)", "LSCHED_ERR_UNSUPPORTED"))
+                "a callback starts a collective, but this group has already started another collective after the call "
+                "that returned the future of the callback. Ranks could start these two collectives in different "
+                "orders: start collectives outside callbacks, or use a single DDP bucket (bucket_cap_mb)",
+                "LSCHED_ERR_UNSUPPORTED"))
 
     def begin_part(self) -> None:
         """Begins a part of a call.

@@ -1,4 +1,4 @@
-// Tests of `lsched run --hosts` on a network that is cut. In other jobs the command is stopped, or the reader of the
+// Tests of `lsched run --hosts` in a network partition. In other jobs the command is stopped, or the reader of the
 // output pauses. The hosts are network name spaces, so the test is skipped unless root runs it.
 #include <gtest/gtest.h>
 
@@ -175,8 +175,8 @@ struct silent_starts {
   std::optional<program> before, after;
 };
 
-// All jobs run at the same time, because a silent connection counts as ended only after 10 s. The job `silent`, whose
-// network is cut, has a reader that never reads its output.
+// All jobs run at the same time, because a silent connection counts as ended only after 10 s. The job `silent`, in
+// a network partition, has a reader that never reads its output.
 TEST(run_hosts, a_silent_host_loses_its_ranks_but_a_stopped_command_does_not) {
   if (!network_hosts(1).exist()) GTEST_SKIP() << "only root can make hosts";
   const cluster all, other;

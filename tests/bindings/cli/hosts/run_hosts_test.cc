@@ -194,7 +194,7 @@ TEST(run_hosts, all_ranks_have_the_same_master) {
   environment["MASTER_PORT"] = "1234";
   EXPECT_EQ(run(command, environment).out, "chosen:1234\nchosen:1234\n");
   environment["MASTER_PORT"] = "port";
-  EXPECT_TRUE(contains(run(command, environment).err, "MASTER_PORT is \"port\", not a port"));
+  EXPECT_TRUE(contains(run(command, environment).err, "MASTER_PORT is \"port\", which is not a port"));
 }
 
 TEST(run_hosts, the_time_limit_ends_all_ranks) {
@@ -278,15 +278,12 @@ TEST(run_hosts, a_rank_that_does_not_open_its_world_is_named_by_all) {
 // --- errors ----------------------------------------------------------------------------------------------------------
 
 TEST(run_hosts, a_list_with_another_form_is_refused) {
-  const std::pair<const char*, const char*> all[] = {{"a:0", "\"a:0\" is not a host"},
-                                                     {"a:", "\"a:\" is not a host"},
-                                                     {":2", "\":2\" is not a host"},
-                                                     {"a:2,,b:2", "\"\" is not a host"},
-                                                     {"-x:2", "\"-x:2\" is not a host"},
-                                                     {"a:2:3", "\"a:2:3\" is not a host"},
-                                                     {"a:2,b:1,a:1", "the host a occurs twice"},
-                                                     {"a:1048577", "is not a host"},
-                                                     {"a:1048576,b:1", "more than 1048576 ranks"}};
+  const std::pair<const char*, const char*> all[] = {
+      {"a:0", "\"a:0\" does not name a host"},     {"a:", "\"a:\" does not name a host"},
+      {":2", "\":2\" does not name a host"},       {"a:2,,b:2", "\"\" does not name a host"},
+      {"-x:2", "\"-x:2\" does not name a host"},   {"a:2:3", "\"a:2:3\" does not name a host"},
+      {"a:2,b:1,a:1", "the host a occurs twice"},  {"a:1048577", "does not name a host"},
+      {"a:1048576,b:1", "more than 1048576 ranks"}};
   for (const auto& [list, why] : all) {
     const outcome it = run(on_hosts(list, {"true"}));
     EXPECT_EQ(it.status, 2) << list;

@@ -140,7 +140,7 @@ TEST(export_goal, refuses_worlds_that_are_none_and_rounds_that_do_not_end) {
   EXPECT_EQ(export_goal(world, {.ns_per_byte = 0}).error().code, status::argument);
   world[1] = world[2];
   EXPECT_EQ(export_goal(world).error().text,
-            "give the schedules of all ranks in rank order: schedule 1 is not for rank 1 of 3");
+            "schedule 1 is not for rank 1 of 3: give the schedules of all ranks in rank order");
   builder lonely({1, 3});
   lonely.send(0, 9, region(lonely.input(dtype::u8, 1), 0), 1);
   world[1] = *lonely.compile();

@@ -1,5 +1,5 @@
-// Tests of the ranks that survive a loss over the transport net. The tests cover the roll call of a board, and a cut
-// network.
+// Tests of the ranks that survive a loss over the transport net. The tests cover the roll call of a board, and a
+// network partition.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -82,8 +82,8 @@ const std::vector<side> k_sides{{3, {1, 2}, status::ok},         {3, {0}, status
                                 {5, {2, 3, 4}, status::ok},      {4, {0, 3}, status::ok}, {4, {1, 2}, status::peer},
                                 {6, {0, 1, 2, 3, 4}, status::ok}};
 
-// The other ranks may still live on the other side of a cut network. Only the larger side may continue. If both sides
-// have the same size, only the side with the lowest rank may continue.
+// The other ranks may still live on the other side of a network partition. Only the larger side may continue. If both
+// sides have the same size, only the side with the lowest rank may continue.
 TEST(net_survivors, go_on_only_on_one_side_of_a_cut) {
   for (const side& it : k_sides) {
     cut_world world(it.ranks, it.living);
@@ -91,7 +91,7 @@ TEST(net_survivors, go_on_only_on_one_side_of_a_cut) {
       world.send(other, {.kind = frame_kind::lost, .index = 1, .value = static_cast<std::uint64_t>(other)});
     EXPECT_EQ(world.regroup(), std::vector(it.living.size(), it.how)) << it.ranks;
     for (const rank other : world.others) {
-      // When the cut heals, the other side must learn that it is lost. The connection must stay open.
+      // When the network partition heals, the other side must learn that it is lost. The connection must stay open.
       frame news;
       const auto& from =
           world.sockets[static_cast<std::size_t>(other)][static_cast<std::size_t>(world.ends.front()->place().self)]
