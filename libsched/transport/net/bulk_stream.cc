@@ -7,10 +7,10 @@ namespace {
 
 /// Written instead of the payload of an abandoned message.
 constexpr std::array<std::byte, 16384> k_zeros{};
-/// Largest number of payload bytes in one call of the operating system, so that writes and reads alternate.
+/// Largest number of payload bytes in one system call. This limit makes writes and reads alternate.
 constexpr std::uint64_t k_most_in_call = std::uint64_t{64} << 10;
 
-/// The pieces of memory of one call that reads or writes.
+/// The pieces of memory for one system call that reads or writes.
 class pieces {
  public:
   void add(const void* memory, std::size_t bytes) {
@@ -43,7 +43,7 @@ bool bulk_stream::abandon(link_id link) {
 }
 
 // Prepares the next part of the transfer whose turn has come. If the transfer was abandoned between two parts, only the
-// head `broken` remains.
+// head `broken` remains to be written.
 void bulk_stream::begin_part() {
   if (turn_ >= transfers_.size()) turn_ = 0;
   const transfer& of = transfers_[turn_];
@@ -73,8 +73,9 @@ socket_state bulk_stream::write(std::vector<link_id>& sent, std::uint64_t most) 
   return socket_state::idle;
 }
 
-// Writes the rest of the part, but at most `left` bytes, and subtracts the written bytes from `left`. Returns `idle` if
-// the part was written completely (is_writing_ is then false), or if `left` has become 0.
+// Writes the rest of the part, but stops after about `left` bytes. Subtracts the number of written bytes from `left`.
+// Returns `idle` if the part was written completely, or if `left` has become 0. If the part was written completely,
+// is_writing_ is false afterwards.
 socket_state bulk_stream::write_part(std::uint64_t& left) {
   const transfer& of = transfers_[turn_];
   constexpr std::uint64_t head = sizeof(bulk_head);
@@ -141,7 +142,7 @@ bool bulk_stream::take_head(bulk_receiver& into) {
   return true;
 }
 
-// Reads the rest of the part, and with the same call the head that follows.
+// Reads the rest of the part. The same system call also reads the head that follows.
 socket_state bulk_stream::read_part(bulk_receiver& into) {
   std::array<std::byte, 16384> dropped;
   std::byte* const target = into.target(current_);

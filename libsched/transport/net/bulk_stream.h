@@ -1,5 +1,5 @@
-// The bulk socket of a pair of ranks: large payloads, which are written from the source and read into the target
-// without a copy in this library. (frame.h)
+// The bulk socket of a pair of ranks (frame.h). This socket carries large payloads. This library writes each payload
+// directly from its source, and reads each payload directly into its target.
 #pragma once
 
 #include <array>
@@ -18,18 +18,19 @@ namespace lsched {
 class bulk_receiver {
  public:
   virtual ~bulk_receiver() = default;
-  /// A part of a message begins. Returns false if the frame breaks the protocol.
+  /// Called when the head of a part has arrived. Returns false if the head breaks the protocol.
   virtual bool part(const frame& about, const message_head& what) = 0;
-  /// Returns the memory for the next bytes of the part, or nullptr if the message was abandoned. Called before each
-  /// read.
+  /// Called before each read of the part. Returns the memory for the next bytes, or nullptr if the message was
+  /// abandoned.
   virtual std::byte* target(const frame& about) = 0;
-  /// `bytes` bytes of the part have arrived.
+  /// Called after `bytes` bytes of the part have arrived.
   virtual void moved(const frame& about, std::uint64_t bytes) = 0;
-  /// The message is complete (`about.kind` is `complete`) or broken. Returns false if the frame breaks the protocol.
+  /// Called when the message is complete or broken. `about.kind` is `complete` or `broken`. Returns false if the frame
+  /// breaks the protocol.
   virtual bool end(const frame& about) = 0;
 };
 
-/// Used by one thread at a time.
+/// Only one thread at a time may use an object of this class.
 class bulk_stream {
  public:
   explicit bulk_stream(stream_socket socket) : socket_(std::move(socket)) {}
@@ -41,15 +42,15 @@ class bulk_stream {
   /// Takes back a reservation.
   void unreserve() { --reserved_; }
 
-  /// Begins to send a payload. `about`: instance, index and round. `source` must stay valid and unchanged until write()
-  /// has returned the link, or until abandon().
+  /// Begins to send a payload. `about` contains the instance, the index and the round. `source` must stay valid and
+  /// unchanged until write() has appended the link to `sent`, or until abandon().
   void send(link_id link, const frame& about, const message_head& what, const std::byte* source);
-  /// Stops sending the payload of a link. The source may change at once. The receiver gets `broken` instead of
+  /// Stops sending the payload of a link. The source may then change at once. The receiver gets `broken` instead of
   /// `complete`. Returns false if no payload of the link is in flight.
   bool abandon(link_id link);
 
-  /// Writes as many bytes as the kernel takes, but not more than about `most`. Appends to `sent` the links whose
-  /// payloads were written.
+  /// Writes as many bytes as the kernel takes, but not more than about `most`. Appends to `sent` each link whose
+  /// payload was written completely.
   socket_state write(std::vector<link_id>& sent, std::uint64_t most);
   /// Returns whether any payload was not written completely.
   bool has_more() const { return !transfers_.empty(); }
@@ -60,7 +61,7 @@ class bulk_stream {
   /// that breaks the protocol sets is_invalid() and returns `failed`.
   socket_state read(bulk_receiver& into, std::uint64_t most);
   bool is_invalid() const { return is_invalid_; }
-  /// Returns whether bytes have arrived that the kernel does not report any more.
+  /// Returns whether bytes were decrypted but not read. The kernel does not report such bytes.
   bool has_decrypted() const { return socket_.has_decrypted(); }
 
   /// Closes the socket, and forgets the payloads in flight.
@@ -75,7 +76,7 @@ class bulk_stream {
     frame about;
     message_head what;
     const std::byte* source;  ///< null: abandoned
-    std::uint64_t moved = 0;  ///< number of bytes in parts that were written
+    std::uint64_t moved = 0;  ///< number of payload bytes in the parts that were written
   };
   struct bulk_head {
     frame about;
@@ -90,7 +91,8 @@ class bulk_stream {
 
   stream_socket socket_;
 
-  // Transfers take turns, a part each. The part that is being written belongs to transfers_[turn_].
+  // Transfers take turns. In each turn, one part of a transfer is written. The part that is being written belongs to
+  // transfers_[turn_].
   std::vector<transfer> transfers_;
   std::size_t reserved_ = 0;
   std::size_t turn_ = 0;
@@ -98,7 +100,7 @@ class bulk_stream {
   bulk_head outgoing_{};       ///< the head of the part
   bulk_head last_{};           ///< the head `complete` or `broken`, which follows the last part
   bool is_last_ = false;       ///< `last_` follows the part
-  std::uint64_t written_ = 0;  ///< number of bytes that were written of the head, the payload and the last head
+  std::uint64_t written_ = 0;  ///< number of bytes of the head, the payload and the last head that were written
 
   bulk_head next_{};           ///< the bytes of the next head that have arrived
   std::size_t head_read_ = 0;  ///< number of bytes of next_ that have arrived

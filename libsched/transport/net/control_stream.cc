@@ -10,9 +10,10 @@
 namespace lsched {
 namespace {
 
-/// Size of the buffer for incoming bytes, unless a record is longer. One call reads a small payload and a few records.
+/// Size of the buffer for incoming bytes. The buffer grows if a record is longer. One system call can read a small
+/// payload and a few records.
 constexpr std::size_t k_read_bytes = k_small_bytes + 512;
-/// Memory beyond the reserved memory that is kept after a long frame was written.
+/// After a long frame was written, the buffer keeps at most this number of bytes beyond the reserved memory.
 constexpr std::size_t k_most_kept = std::size_t{16} << 10;
 
 }  // namespace
@@ -99,8 +100,8 @@ socket_state control_stream::read(std::byte* place) {
   return static_cast<std::size_t>(now) == room ? socket_state::blocked : socket_state::idle;
 }
 
-// Reads the rest of the payload, and with the same call the frames that follow. While a message lands, the buffer is
-// empty.
+// Reads the rest of the payload. The same system call also reads the frames that follow into the buffer. While a
+// message lands, the buffer is empty.
 socket_state control_stream::read_payload(std::byte* place) {
   const std::uint64_t left = landing_.what.bytes - landing_.moved;
   const std::size_t room = place != nullptr ? left : std::min<std::uint64_t>(left, incoming_.size());

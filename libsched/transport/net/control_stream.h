@@ -1,7 +1,8 @@
-// The control socket of a pair of ranks: short frames, which are gathered and written together. (frame.h)
+// The control socket of a pair of ranks (frame.h). This socket carries short frames. The frames are gathered and
+// written together.
 //
-// Payloads that are longer than a few KiB are not copied: write() takes them from the source, and read() stores them
-// directly in their target (`landing`).
+// Longer payloads need no copy. The second write() takes a payload directly from its source. read() stores a payload
+// that is longer than the buffer directly in its target (`landing`).
 #pragma once
 
 #include <cstddef>
@@ -14,7 +15,7 @@
 
 namespace lsched {
 
-/// The result of an attempt to read from or to write to a non-blocking socket.
+/// The result of a read from, or a write to, a non-blocking socket.
 enum class socket_state {
   idle,     ///< all bytes were written, or no more bytes have arrived
   blocked,  ///< the kernel takes no more bytes now, or more bytes may have arrived
@@ -22,13 +23,13 @@ enum class socket_state {
   failed,   ///< the connection is broken
 };
 
-/// Returns the state after a call of the operating system has returned -1, from `errno`.
+/// Returns the state that `errno` describes after a failed system call.
 socket_state state_of_error();
 
-/// Returns whether `errno`, after a call for a socket has failed, means that the peer's kernel does not answer.
+/// Returns whether the `errno` of a failed socket call means that the peer's kernel does not answer.
 bool is_error_of_cut();
 
-/// Used by one thread at a time.
+/// Only one thread at a time may use an object of this class.
 class control_stream {
  public:
   /// `most_bytes`: largest accepted number of bytes that follow a frame head.
@@ -36,12 +37,13 @@ class control_stream {
 
   int socket() const { return socket_.get(); }
 
-  /// Reserves memory for frames of `bytes` more bytes in all. Within the reservations, put() does not allocate.
+  /// Reserves memory for further frames, of `bytes` bytes in total. put() does not allocate while the unwritten frames
+  /// fit into the reserved memory.
   void reserve(std::size_t bytes);
   /// Takes back a reservation.
   void unreserve(std::size_t bytes) { reserved_ -= bytes; }
 
-  /// Appends a frame to the bytes to write. Sets frame::bytes.
+  /// Appends a frame to the bytes that write() will write. Sets frame::bytes.
   void put(frame head, std::span<const std::byte> first = {}, std::span<const std::byte> second = {});
 
   /// Returns the number of bytes that were put but not written yet.
@@ -49,43 +51,43 @@ class control_stream {
 
   /// Writes as many bytes as the kernel takes.
   socket_state write();
-  /// Puts a frame as put() does, and writes as many bytes as the kernel takes. Only the rest of the frame is copied.
+  /// Puts a frame as put() does, and writes as many bytes as the kernel takes. Copies only the rest of the frame.
   socket_state write(frame head, std::span<const std::byte> first, std::span<const std::byte> second);
 
-  /// A message whose payload is not read into the buffer.
+  /// A message that lands. Its payload is read directly into its target, not into the buffer.
   struct landing {
     frame head;
     message_head what;
     std::uint64_t moved;      ///< number of bytes of the payload that have arrived
     bool is_ignored = false;  ///< the payload is dropped
   };
-  /// Returns the message that lands, or null.
+  /// Returns the message that lands now, or nullptr.
   const landing* landing_message() const { return is_landing_ ? &landing_ : nullptr; }
-  /// If a part of the next frame has arrived, and the frame is a message that is longer than the buffer, begins to land
-  /// the message, and returns true.
+  /// Begins to land the next frame if the frame is a message that is longer than the buffer. The heads of the message
+  /// must have arrived. Returns whether a landing has begun.
   bool begin_landing();
   /// Drops the payload of the landing message.
   void ignore_landing() { landing_.is_ignored = true; }
-  /// Moves the payload bytes of the landing message that are in the buffer to `place`, the memory for its payload.
-  /// Null: drops these bytes.
+  /// The buffer may already contain payload bytes of the landing message. Moves these bytes to `place`, the memory for
+  /// the payload. If `place` is null, drops these bytes.
   void land(std::byte* place);
 
-  /// Reads bytes that have arrived, into the buffer. The spans that next() has returned become invalid. If a message
-  /// lands, its payload begins at `place`, as for land().
+  /// Reads bytes that have arrived into the buffer. The spans that next() has returned become invalid. If a message
+  /// lands, stores its payload in the memory at `place`. If `place` is null, drops the payload.
   socket_state read(std::byte* place);
-  /// Returns whether bytes have arrived that the kernel does not report any more.
+  /// Returns whether bytes were decrypted but not read. The kernel does not report such bytes.
   bool has_decrypted() const { return socket_.has_decrypted(); }
 
   struct incoming {
     frame head;
     std::span<const std::byte> bytes;
-    bool has_landed = false;  ///< `bytes` ends before the payload, which has landed
+    bool has_landed = false;  ///< `bytes` does not contain the payload, which has landed
     bool is_ignored = false;  ///< the payload was dropped
   };
   /// Removes and returns the next complete frame that was read. Returns std::nullopt if no frame is complete, or if the
   /// next frame is invalid (is_invalid()).
   std::optional<incoming> next();
-  /// Returns whether the peer has sent a frame that is too long.
+  /// Returns whether the peer has sent a frame whose length is invalid.
   bool is_invalid() const { return is_invalid_; }
 
   /// Closes the socket.
@@ -100,7 +102,7 @@ class control_stream {
   std::vector<std::byte> outgoing_;
   std::size_t written_ = 0;  ///< number of bytes of outgoing_ that were written
   std::vector<std::byte> incoming_;
-  std::size_t begin_ = 0, end_ = 0;  ///< bytes of incoming_ that were read but not returned by next()
+  std::size_t begin_ = 0, end_ = 0;  ///< range of the bytes that were read but not returned by next()
   bool is_landing_ = false;
   landing landing_{};
   bool is_invalid_ = false;

@@ -12,7 +12,7 @@ namespace lsched {
 class descriptor {
  public:
   descriptor() = default;
-  /// Takes ownership of `number`. -1: no descriptor.
+  /// Takes ownership of `number`. If `number` is -1, the object owns no descriptor.
   explicit descriptor(int number) : number_(number) {}
   descriptor(descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
   descriptor& operator=(descriptor&& other) noexcept {
@@ -31,8 +31,8 @@ class descriptor {
   int number_ = -1;
 };
 
-/// Returns the descriptor whose number `make` returns. If the process may not have more descriptors, raises the soft
-/// limit to the hard limit, and calls `make` again.
+/// Calls `make`, and returns the descriptor whose number `make` has returned. If the process has reached its limit of
+/// descriptors, raises the soft limit to the hard limit, and calls `make` again.
 template <class Make>
 descriptor make_descriptor(Make make) {
   descriptor made(make());

@@ -8,7 +8,7 @@
 
 namespace lsched {
 
-/// The guards of the process. The lock is held while a process forks, so the child finds a consistent list.
+/// The guards of the process. The lock is held while the process forks, so the child finds a consistent list.
 struct guard_list {
   std::mutex lock;
   fork_guard* first = nullptr;
@@ -24,8 +24,9 @@ struct guard_list {
     return *all;
   }
 
-  // The descriptor numbers stay in use, so that the child cannot close another file by mistake. The child may later
-  // have other files under these numbers when it forks, so the list is emptied.
+  // The descriptor numbers stay in use. Otherwise the child could open another file under such a number, and close that
+  // file by mistake. The list is emptied, because the child may have other files under these numbers when the child
+  // itself forks.
   void replace_descriptors() {
     for (fork_guard* one = first; one != nullptr; one = one->next_) {
       for (const int number : one->descriptors_) (void)dup3(nothing, number, O_CLOEXEC);

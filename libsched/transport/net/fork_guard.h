@@ -1,13 +1,13 @@
-// Closes the sockets of a rank in the child processes that the application forks, for example the workers of a data
-// loader. Otherwise a connection would stay open as long as a child lives, and no other rank would detect the death of
-// the rank.
+// The application may fork child processes, for example the workers of a data loader. A fork_guard closes the sockets
+// of a rank in these children. Otherwise a connection would stay open as long as a child lives, and no other rank would
+// detect the death of the rank.
 #pragma once
 
 #include <vector>
 
 namespace lsched {
 
-/// Thread safety: descriptors are added by one thread at a time. Any thread may fork.
+/// Thread safety: only one thread at a time may add descriptors. Any thread may fork.
 class fork_guard {
  public:
   fork_guard();
@@ -15,8 +15,8 @@ class fork_guard {
   fork_guard(const fork_guard&) = delete;
   fork_guard& operator=(const fork_guard&) = delete;
 
-  /// In each child that is forked from now on, `descriptor` refers to /dev/null. The caller removes the descriptor
-  /// before closing it.
+  /// In each child that is forked from now on, `descriptor` refers to /dev/null. The caller must remove the descriptor
+  /// before it closes the descriptor.
   void add(int descriptor);
   void remove(int descriptor);
 

@@ -8,7 +8,7 @@
 namespace lsched {
 namespace {
 
-constexpr std::uint64_t k_magic = 0x316e646568637331;  // differs from the same bytes in the other order
+constexpr std::uint64_t k_magic = 0x316e646568637331;  // has another value in the other byte order
 
 bool draw(void* into, std::size_t bytes) { return getrandom(into, bytes, 0) == static_cast<ssize_t>(bytes); }
 
@@ -45,7 +45,7 @@ void handshake::write(const void* from, std::size_t bytes) {
   written_ = 0;
 }
 
-// The message of each direction differs, so a peer cannot return a proof that it has received.
+// The two directions hash different bytes, so a peer cannot send back a proof that it has received.
 hash_bytes handshake::hash_for(purpose what) const {
   struct {
     greeting first;
@@ -60,7 +60,7 @@ bool handshake::is_greeting_valid() const {
          greeting_.who < ranks_ && greeting_.who != self_ && greeting_.socket < 2 && greeting_.reserved == 0;
 }
 
-/// Moves the bytes of the current message. Returns `idle` when the message is complete.
+/// Sends or receives bytes of the current message. Returns `idle` when the message is complete.
 socket_state handshake::move_bytes() {
   while (written_ < to_write_) {
     const iovec rest{buffer_.data() + written_, to_write_ - written_};
@@ -79,7 +79,7 @@ socket_state handshake::move_bytes() {
   return socket_state::idle;
 }
 
-/// Handles the message that was moved, and begins the next message. Returns false if the peer is refused.
+/// Handles the current message, which is complete, and begins the next message. Returns false if the peer is refused.
 bool handshake::take_step() {
   ++step_;
   if (is_connector_) {
@@ -109,7 +109,7 @@ bool handshake::take_step() {
   return true;
 }
 
-// Both sides have proven that they know the secret.
+// Encrypts all later bytes. The peer has proven that it knows the secret.
 bool handshake::encrypt() {
   return encryption_ == nullptr || connection_.encrypt(*encryption_, is_connector_, hash_for(purpose::key));
 }

@@ -1,5 +1,5 @@
-// The handshake of a new connection: each side proves to the other that it knows the secret of the job, and which rank
-// it is, before any other byte is read. (docs/inside/net.md)
+// The handshake of a new connection. Each side proves to the other side that it knows the secret of the job, and which
+// rank it is. No side reads further bytes before this proof. (docs/inside/net.md)
 //
 //     connector                                             listener
 //       greeting: who, whom, which socket, nonce   ────►      (64 bytes)
@@ -7,12 +7,12 @@
 //       keyed hash of both                         ────►      (32 bytes)
 //                              ◄────   admitted                         (8 bytes)
 //
-// A connector that has sent its hash waits for `admitted`, so both sides agree whether the connection exists. The
+// A connector waits for `admitted` after it has sent its hash. So both sides agree whether the connection exists. The
 // hashes contain the greeting, both nonces and the direction. So a hash cannot be reused for another connection, pair
 // of ranks, socket or direction.
 //
-// If the job is encrypted, `admitted` is the first encrypted message. The pre-shared key of TLS is another hash of this
-// kind, so each connection has a different key.
+// If the job is encrypted, `admitted` is the first encrypted message. The pre-shared key of TLS is another hash of the
+// greeting and both nonces. So each connection has a different key.
 #pragma once
 
 #include <array>
@@ -43,13 +43,15 @@ class handshake {
  public:
   enum class state { pending, proven, refused };
 
-  /// Begins a handshake over a connected, non-blocking socket, with the rank that listens there. `socket`: 0 for the
-  /// control socket, 1 for the bulk socket.
+  /// Begins a handshake with rank `peer`, which listens at the other end of `connection`. `connection` must be a
+  /// connected, non-blocking socket. `socket` is 0 for the control socket and 1 for the bulk socket.
   static handshake to_listener(descriptor connection, const net_job& job, rank self, rank peer, std::uint32_t socket);
-  /// Begins the other end of a handshake, with an unknown peer.
+  /// Begins the listener's end of a handshake. The rank of the connector is not known yet. `ranks` is the size of the
+  /// world.
   static handshake to_connector(descriptor connection, const net_job& job, rank self, rank ranks);
 
-  /// Reads and writes without waiting. `refused`: the peer has proven nothing, and the connection must be closed.
+  /// Reads and writes without waiting. If the result is `refused`, the peer has proven nothing, and the caller must
+  /// close the connection.
   state advance();
 
   int socket() const { return connection_.get(); }
@@ -61,7 +63,7 @@ class handshake {
   /// Returns true if a connector has received the answer of the listener.
   bool has_answer() const { return step_ >= 2; }
 
-  // After `proven`:
+  // The following functions may be called after `proven`.
   rank peer() const { return is_connector_ ? greeting_.whom : greeting_.who; }
   std::uint32_t which() const { return greeting_.socket; }
   stream_socket take_connection() { return std::move(connection_); }
@@ -105,8 +107,8 @@ class handshake {
   rank self_ = k_no_rank, ranks_ = 0;
   greeting greeting_{};
   answer answer_{};
-  int step_ = 0;  ///< number of messages of the handshake that were moved
-  // The message that is being moved:
+  int step_ = 0;  ///< number of messages of the handshake that were sent or received
+  // The message that is being sent or received.
   std::array<std::byte, 64> buffer_{};
   std::size_t to_write_ = 0, written_ = 0, to_read_ = 0, read_ = 0;
   bool is_refused_ = false;

@@ -14,7 +14,7 @@
 
 namespace lsched {
 
-/// The address of a listening socket. Sent to other ranks as bytes.
+/// The address of a listening socket. Ranks send the bytes of this struct to other ranks.
 struct net_address {
   std::uint8_t family = 0;  ///< 4 or 6
   std::uint8_t prefix = 0;  ///< number of leading bits that the addresses of the subnet share
@@ -35,7 +35,8 @@ struct net_address {
   friend bool operator==(const net_address&, const net_address&) = default;
 };
 
-/// Returns a non-blocking stream socket for addresses of the family of `like`. Without a descriptor, errno is set.
+/// Returns a non-blocking stream socket for addresses of the family of `like`. Returns an empty descriptor, and sets
+/// errno, if the kernel refuses.
 descriptor new_socket(const net_address& like);
 
 /// Begins to connect a non-blocking socket. Returns false, and sets errno, if the attempt has failed at once.
@@ -43,23 +44,23 @@ bool begin_connection(int socket, const net_address& to);
 
 /// The interfaces that a rank uses.
 struct net_interfaces {
-  /// Names, such as eth0, or beginnings of names, such as ib*. Empty: all interfaces that are up, and the loopback
-  /// interface only if there is no other.
+  /// Names such as eth0, or beginnings of names such as ib*. If the list is empty, a rank uses all interfaces that are
+  /// up. The loopback interface is then used only if no other interface is up.
   std::vector<std::string> names{};
   std::uint8_t family = 0;       ///< 4 or 6; 0: both
-  std::uint16_t first_port = 0;  ///< the ports to listen on; 0: the kernel chooses
-  std::uint16_t last_port = 0;
+  std::uint16_t first_port = 0;  ///< lowest port to listen on; 0: the kernel chooses the port
+  std::uint16_t last_port = 0;   ///< highest port to listen on
 };
 
-/// The two ends of a connected socket. Family 0: not connected.
+/// Return the addresses of the two ends of a socket. The family is 0 if the socket has no such address.
 net_address own_end(int socket);
 net_address peer_end(int socket);
 
 /// Returns the names of the interfaces of this host that are up, such as "lo, eth0".
 std::string interfaces_of_host();
 
-/// Returns the addresses of this host on the chosen interfaces, without ports: at most `most`, link-local addresses
-/// last. Returns an empty list if no interface fits.
+/// Returns the addresses of this host on the chosen interfaces, without ports. Returns at most `most` addresses, and
+/// sorts link-local addresses to the end. Returns an empty list if no interface fits.
 std::vector<net_address> addresses_of_host(const net_interfaces& chosen, std::size_t most);
 
 /// Sorts the addresses of a peer: addresses in a subnet of this host come first.

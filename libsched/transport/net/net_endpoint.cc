@@ -21,10 +21,11 @@ namespace {
 
 using clock = std::chrono::steady_clock;
 
-/// While a peer takes no bytes, values for this peer are merged, and are not written before the socket is nearly empty.
+/// New values for a peer are put into the control stream only while the stream has at most this number of unwritten
+/// bytes. Until then, a newer value replaces an older value.
 constexpr std::size_t k_most_unwritten = std::size_t{64} << 10;
-/// Largest number of bytes that the bulk socket of a peer takes or gives in one turn. Turns of both directions
-/// alternate, so that both use the link.
+/// Largest number of bytes that this rank writes to, or reads from, the bulk socket of a peer in one turn. Turns of
+/// writing and reading alternate, so that both directions of the link are busy.
 constexpr std::uint64_t k_turn_bytes = std::uint64_t{64} << 10;
 
 /// Returns the number of bytes that the kernel holds because the peer's kernel has not confirmed them.
@@ -78,7 +79,9 @@ result<bool> net_endpoint::begin(std::vector<net_sockets> sockets, std::vector<d
       epoll_event what{.events = EPOLLIN, .data = {.u64 = name_of(peer, socket)}};
       const int number = socket == control ? made->control.socket() : made->bulk.socket();
       if (!set_ || epoll_ctl(set_.get(), EPOLL_CTL_ADD, number, &what) != 0)
-        return failure{status::no_memory, std::string("the connection cannot be watched: ") + strerror(errno), peer};
+        return failure{status::no_memory,
+                       std::string("the system cannot watch a connection between ranks (epoll): ") + strerror(errno),
+                       peer};
       guard_.add(number);
     }
     made->control.reserve(8 * sizeof(frame) + k_most_direct_bytes);
@@ -89,12 +92,13 @@ result<bool> net_endpoint::begin(std::vector<net_sockets> sockets, std::vector<d
   return watcher_.start(set_.get(), bell_);
 }
 
-// The last frame to each peer is `goodbye`. The kernel delivers all bytes that it has taken, unless this process closes
-// a socket that still holds unread bytes: then the kernel drops the bytes that the peer's kernel has not confirmed. So
-// this function reads what arrives until all bytes are confirmed. The wait is bounded.
+// The last frame to each peer is `goodbye`. The kernel delivers all bytes that it has taken, with one exception. If
+// this process closes a socket that holds unread bytes, the kernel drops the bytes that the peer's kernel has not
+// confirmed. So this function reads all bytes that arrive, until the peers' kernels have confirmed all bytes of this
+// rank. The wait is bounded.
 void net_endpoint::close() {
   if (std::exchange(is_closed_, true)) return;
-  if (getpid() != process_) return watcher_.abandon();  // a child that was forked has no part in the connections
+  if (getpid() != process_) return watcher_.abandon();  // a forked child does not own the connections
   for (link_id link = 0; link < links_.size(); ++link)
     if (links_[link].is_live) awaited_.forget(link);
   for (const auto& to : connections_)
@@ -137,15 +141,15 @@ void net_endpoint::send(rank peer, const content& bytes) {
   write_all();
 }
 
-// Boards also read from the sockets between a thread's last poll and its sleep. If such a read finds an event that only
-// poll() reports, this function rings this rank's own bell, so that the thread does not sleep.
+// A board may call this function between a thread's last poll and the thread's sleep. If the function finds an event
+// that only poll() reports, the function rings this rank's own bell. So the thread does not sleep.
 status net_endpoint::receive(bool) {
   pump();
   ring_for_news();
   return health_;
 }
 
-/// Keeps this rank awake if poll() has something to report.
+/// Rings this rank's own bell if poll() has an event or a loss to report.
 void net_endpoint::ring_for_news() {
   if (awaited_.due() == 0 && !has_bad_news()) return;
   std::atomic_thread_fence(std::memory_order_seq_cst);
@@ -231,7 +235,7 @@ void net_endpoint::kill_links(std::uint32_t id) {
 
 void net_endpoint::abandon(std::uint32_t id) { kill_links(id); }
 
-// A payload that the kernel has taken is not read from this rank's memory any more. All other payloads are given up.
+// A payload that the kernel has taken is not read from this rank's memory any more. All other payloads are abandoned.
 void net_endpoint::close_to_readers(std::uint32_t id, const end_reason& reason) {
   const auto is_sending = [this](link_id link) { return links_[link].is_sending(); };
   const std::span<const link_id> all = links_.of(id);
@@ -301,8 +305,9 @@ void net_endpoint::write_all() {
   streamed_.clear();
 }
 
-/// Writes at most about `most` bytes to the bulk socket. Returns true if everything was written, or if the peer cannot
-/// receive anything any more. A socket that is full is not written before the kernel has reported room.
+/// Writes the bytes that wait for both sockets, but at most about `most` bytes to the bulk socket. Returns true if no
+/// bytes are left, or if the peer cannot receive bytes any more. A full socket is written again only after the kernel
+/// has reported room.
 bool net_endpoint::write(connection& to, std::uint64_t most) {
   if (to.is_lost || to.has_ended[control]) {
     for (const which socket : {control, bulk}) watch_room(to, socket, false);
@@ -323,7 +328,8 @@ bool net_endpoint::write(connection& to, std::uint64_t most) {
   return is_written && to.news.empty() && (to.has_ended[bulk] || !to.bulk.has_more());
 }
 
-/// Arranges that the kernel reports when a socket takes more bytes, if `is_blocked` is true.
+/// If `is_blocked` is true, arranges that the kernel reports when the socket takes more bytes. Otherwise ends these
+/// reports.
 void net_endpoint::watch_room(connection& to, which socket, bool is_blocked) {
   if (std::exchange(to.waits_for_room[socket], is_blocked) == is_blocked) return;
   is_blocked ? ++blocked_ : --blocked_;
@@ -338,7 +344,8 @@ bool net_endpoint::has_sleeper() const {
   return bell_.polling.load() == 0 && (bell_.sleepers.load() != 0 || bell_.wanted.load() != 0);
 }
 
-// Writes and reads a turn of each peer without waiting. If a thread has announced that it will sleep, arms the watcher.
+// Writes and reads one turn of each connection, without waiting. If a thread has announced that it will sleep, arms the
+// watcher.
 void net_endpoint::pump() {
   if (health_ != status::ok) return;
   write_all();
@@ -364,7 +371,7 @@ void net_endpoint::pump() {
   if (has_sleeper() && !is_closed_) watcher_.arm();
 }
 
-/// Returns whether an encrypted connection has bytes that the kernel does not report any more.
+/// Returns whether a socket has bytes that were decrypted but not read. The kernel does not report such bytes.
 bool net_endpoint::has_decrypted(const connection& from, which socket) const {
   if (health_ != status::ok || from.is_lost || from.has_ended[socket]) return false;
   return socket == control ? from.control.has_decrypted() : from.bulk.has_decrypted();
@@ -380,7 +387,7 @@ bool net_endpoint::read_control(connection& from) {
     while (const auto news = from.control.next()) {
       if (!take(from, *news)) return fail(from.who), false;
       if (from.is_lost) return false;
-      if (from.has_said_goodbye) confirm(from.control.socket());  // the peer waits for this in close()
+      if (from.has_said_goodbye) confirm(from.control.socket());  // close() of the peer waits for the confirmation
     }
     if (from.control.is_invalid() || !begin_landing(from)) return fail(from.who), false;
   } while (how == socket_state::blocked && from.control.landing_message() != nullptr);
@@ -411,8 +418,8 @@ void net_endpoint::close_sockets(connection& of) {
   end_presence_check(of);
   for (const int socket : {of.control.socket(), of.bulk.socket()}) {
     if (socket < 0) continue;
-    // Another process may hold the socket. Then a close would neither end the connection nor remove the socket from the
-    // set.
+    // Another process may also hold the socket. Then closing the descriptor would neither end the connection nor remove
+    // the socket from the set.
     (void)epoll_ctl(set_.get(), EPOLL_CTL_DEL, socket, nullptr);
     (void)shutdown(socket, SHUT_RDWR);
     guard_.remove(socket);

@@ -1,20 +1,20 @@
-// Transport `net`, for ranks that stream sockets connect. (docs/inside/net.md)
+// The transport `net` connects ranks by stream sockets. (docs/inside/net.md)
 //
-// Two sockets connect each pair of ranks (frame.h). Payloads of up to 64 KiB, signals and all records travel on the
-// control socket. Larger payloads travel on the bulk socket, from the source to the target without a copy in this
-// library, after the receiver has named the target. So the bulk socket never holds a message that no rank awaits, and
-// edges cannot block each other. While the control socket takes no more bytes, payloads of more than 16 KiB travel on
-// the bulk socket, too.
+// Two sockets connect each pair of ranks (frame.h). The control socket carries payloads of up to 64 KiB, signals and
+// all records. The bulk socket carries larger payloads, without a copy in this library. The sender of such a payload
+// waits until the receiver is ready for the payload. So the bulk socket never holds a message that no rank awaits, and
+// edges cannot block each other. While the control socket takes no more bytes, the bulk socket also carries payloads of
+// more than 16 KiB.
 //
 // Signals, credits and `ready` are values that only grow. While the control socket takes no more bytes, a newer value
-// replaces an older one, so a rank that does not read cannot make another rank's memory grow.
+// replaces an older value. So a rank that does not read cannot make another rank's memory grow.
 //
-// A sleeping rank is woken by a thread that watches the sockets (net_watcher.h). A rank is lost if its connection ends
-// without a `goodbye`. Each rank that detects a loss informs its peers, and then ignores all bytes of the lost rank.
+// A thread watches the sockets and wakes a sleeping rank (net_watcher.h). A rank is lost if its connection ends without
+// a `goodbye`. Each rank that detects a loss informs its peers, and then ignores all bytes of the lost rank.
 //
-// A lost rank is silent if its process may live: its kernel does not answer, or only the connection has ended. As soon
-// as a cut of the network heals, this rank is informed, too, so that it does not regard the informing rank as a process
-// that has ended.
+// A lost rank is silent if its process may live. Either its kernel does not answer, or only its connection has ended.
+// As soon as a network partition heals, the silent rank is informed of its loss. Otherwise the silent rank would regard
+// the informing rank as a process that has ended.
 #pragma once
 
 #include <array>
@@ -42,8 +42,8 @@ namespace lsched {
 struct net_sockets {
   stream_socket control;
   stream_socket bulk;
-  /// The process of the peer listens at this address while its endpoint is open. If the family is 0, the address is
-  /// unknown, and the end of the control socket counts as the end of the process.
+  /// The process of the peer listens at this address while the peer's endpoint is open. If the family is 0, the address
+  /// is unknown, and the end of the control socket counts as the end of the process.
   net_address listens_at{};
 };
 
@@ -55,8 +55,9 @@ struct net_options {
 
 class net_endpoint final : public endpoint, public endpoint_liveness, private board_carrier, private bulk_receiver {
  public:
-  /// Opens an endpoint. `sockets`: by rank; this rank's own entry is empty. `listening`: the listening sockets of this
-  /// rank, which close() closes. Returns NO_MEMORY if the process has no descriptors left.
+  /// Opens an endpoint. `sockets` has an entry for each rank, and this rank's own entry is empty. `listening` contains
+  /// the listening sockets of this rank. close() closes these sockets. Returns NO_MEMORY if the process has no
+  /// descriptors left.
   static result<std::unique_ptr<net_endpoint>> open(const lsched::world& place, std::vector<net_sockets> sockets,
                                                     const net_options& options = {},
                                                     std::vector<descriptor> listening = {});
@@ -111,21 +112,21 @@ class net_endpoint final : public endpoint, public endpoint_liveness, private bo
     control_stream control;
     bulk_stream bulk;
     const net_address listens_at;
-    descriptor presence{};        ///< connects to the listening socket of a peer whose control socket has ended
+    descriptor presence{};        ///< connects to the peer's listening socket after the control socket has ended
     std::vector<link_id> news{};  ///< links whose values the peer does not know yet
     bool is_unwritten = false;    ///< the connection is in unwritten_
-    bool waits_for_room[2] = {false, false};  ///< the kernel reports when the control or bulk socket takes more bytes
+    bool waits_for_room[2] = {false, false};  ///< the control or bulk socket takes no more bytes now
     bool has_said_goodbye = false;
     bool is_lost = false;
-    bool is_cut = false;                 ///< a call of the kernel has failed because the peer does not answer
+    bool is_cut = false;                 ///< a system call has failed because the peer does not answer
     bool is_silent = false;              ///< lost, but the process may live
     bool has_ended[2] = {false, false};  ///< no more bytes will arrive on the control or bulk socket
     std::chrono::steady_clock::time_point ended_at[2]{};
     std::optional<std::chrono::steady_clock::time_point> silent_at{};  ///< when the peer's kernel was last found silent
-    std::chrono::milliseconds silence{};                               ///< length of the silence at that time
+    std::chrono::milliseconds silence{};                               ///< length of this silence; 0: not certain
   };
   enum which : std::uint32_t { control, bulk, presence };
-  /// The name of a socket in the set of sockets.
+  /// Returns the number that identifies a socket in the epoll set.
   static std::uint64_t name_of(rank peer, which socket) { return static_cast<std::uint64_t>(peer) << 2 | socket; }
 
   net_endpoint(const lsched::world& place, const net_options& options);
@@ -140,7 +141,7 @@ class net_endpoint final : public endpoint, public endpoint_liveness, private bo
   bool is_gone(rank peer) const override;
   bool is_silent(rank peer) const override;
 
-  // bulk_receiver, for the peer reading_from_
+  // bulk_receiver. The bytes come from the peer reading_from_.
   bool part(const frame& about, const message_head& what) override;
   std::byte* target(const frame& about) override;
   void moved(const frame& about, std::uint64_t bytes) override;
@@ -213,7 +214,7 @@ class net_endpoint final : public endpoint, public endpoint_liveness, private bo
   doorbell& bell_;
 
   descriptor set_;                                        ///< an epoll set with all sockets
-  fork_guard guard_;                                      ///< of all sockets
+  fork_guard guard_;                                      ///< for all sockets
   std::vector<descriptor> listening_;                     ///< show the other ranks that this process exists
   std::vector<std::unique_ptr<connection>> connections_;  ///< by rank; null for this rank
   std::vector<connection*> unwritten_;  ///< connections with bytes or values that were not written yet

@@ -12,8 +12,8 @@ using wait = net_link::wait;
 
 /// Larger payloads are not copied to the buffer of the control socket.
 constexpr std::uint64_t k_least_uncopied = 4096;
-/// poll() reports that bytes move each time this number of bytes has moved. If a link needs longer for these bytes than
-/// a thread polls, the thread sleeps meanwhile.
+/// is_moving() returns true each time this number of bytes has moved. If these bytes take longer than a thread polls,
+/// the thread sleeps meanwhile.
 constexpr std::uint64_t k_reported_bytes = std::uint64_t{64} << 10;
 
 template <class T>
@@ -99,8 +99,8 @@ bool net_endpoint::receive(link_id link, round_no round, message_target into, ar
   return false;
 }
 
-/// Returns true if the target has room for every message of the edge, so that the receiver is ready for a large payload
-/// before it knows the length of the payload.
+/// Returns true if the target has room for every message of the edge. The receiver is then ready for a large payload
+/// before the length of the payload is known.
 bool net_endpoint::can_land(const net_link& state) const {
   return state.spec.capacity > k_most_direct_bytes && !state.spec.announced &&
          (state.spec.in_place || state.into.bytes >= state.spec.capacity);
@@ -186,8 +186,9 @@ bool net_endpoint::arm(link_id link, round_no round) {
   return false;
 }
 
-// A payload whose send is withdrawn is not read from the caller's memory any more. A payload whose receive is withdrawn
-// is not written to the target any more, and the rest of it is dropped.
+// Withdraws a send or a receive. After the send was withdrawn, the payload is not read from the caller's memory any
+// more. After the receive was withdrawn, the payload is not written to the target any more. The rest of the payload is
+// then dropped.
 void net_endpoint::disarm(link_id link) {
   net_link& state = links_[link];
   if (state.wait_for == wait::message) state.withdrawn = state.round;
@@ -224,7 +225,7 @@ bool net_endpoint::take(connection& from, const control_stream::incoming& news) 
     case frame_kind::board: boards_.take(from.who, news.bytes); return true;
     case frame_kind::lost:
       if (head.value >= connections_.size()) return false;
-      // A peer that regards this rank as lost may live behind a cut of the network.
+      // A peer that regards this rank as lost may live on the other side of a network partition.
       suspects_.push_back(static_cast<rank>(head.value) == place().self
                               ? suspect{from.who, true}
                               : suspect{static_cast<rank>(head.value), head.index == 1, from.who});
@@ -290,8 +291,8 @@ bool net_endpoint::begin_message(link_id link, const frame& head, const message_
   return true;
 }
 
-/// Returns the memory for the payload of the message that begin_message() has seen last, or nullptr if the message was
-/// abandoned.
+/// The message must be the argument of the last call of begin_message(). Returns the memory for its payload, or nullptr
+/// if the message was abandoned.
 std::byte* net_endpoint::place_of(link_id link, round_no round) {
   if (link == k_no_link || !links_[link].is_live) return nullptr;
   net_link& state = links_[link];
@@ -299,7 +300,7 @@ std::byte* net_endpoint::place_of(link_id link, round_no round) {
   return is_awaited(link, round) ? state.into.memory : nullptr;
 }
 
-/// Begins to land the next message of a peer if it is long. Returns false if the frame breaks the protocol.
+/// Begins to land the next message of a peer if the message is long. Returns false if the frame breaks the protocol.
 bool net_endpoint::begin_landing(connection& from) {
   if (!from.control.begin_landing()) return !from.control.is_invalid();
   const frame& head = from.control.landing_message()->head;
@@ -338,8 +339,7 @@ bool net_endpoint::take_value(link_id link, const frame& news) {
 
 // --- payloads of the bulk socket ---------------------------------------------------------------------------------
 
-// The receiver is ready for one message of the edge at a time, and the sender sends only messages for which the
-// receiver is ready.
+// The receiver is ready for one message of an edge at a time. The sender may send only this message.
 bool net_endpoint::part(const frame& about, const message_head& what) {
   const link_id link = links_.find(about.instance, reading_from_, false, about.index);
   if (link == k_no_link || !links_[link].is_live) return true;
@@ -377,7 +377,7 @@ bool net_endpoint::end(const frame& about) {
 
 // --- completions -----------------------------------------------------------------------------------------------
 
-/// Notes that the next bytes probably come from the peer of a link that begins to wait.
+/// Called when a link begins to wait. Notes that the next bytes will probably come from the peer of the link.
 void net_endpoint::expect(const net_link& state) {
   connection* const from = open_connection_to(state.spec.peer);
   if (from == nullptr || state.spec.capacity > k_most_direct_bytes)
@@ -386,9 +386,9 @@ void net_endpoint::expect(const net_link& state) {
     expected_ = {from, expected_[0]};
 }
 
-// While few links wait, an attempt to read from an expected peer is faster than epoll_wait(), which finds the sockets
-// that have bytes. Every fourth poll, and a poll before a sleep, still calls epoll_wait(). Returns false if
-// epoll_wait() must be called now.
+// Reads from a peer whose bytes are expected. While few links wait, this attempt is faster than epoll_wait(), which
+// finds all sockets that have bytes. Every fourth poll, and every poll before a sleep, still calls epoll_wait(). So
+// this function returns false if the caller must call epoll_wait() now.
 bool net_endpoint::read_expected() {
   if (awaited_.waiting() > 2 || health_ != status::ok || ++looks_ % 4 == 0 || has_sleeper()) return false;
   connection* const from = expected_[expected_[1] == nullptr ? 0 : looks_ % 2];

@@ -1,4 +1,4 @@
-// The losses of net_endpoint: how they are found and recorded.
+// net_endpoint finds and records lost ranks.
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -19,26 +19,27 @@ using clock = std::chrono::steady_clock;
 
 /// The kernel probes an idle connection after this time (wire_up.cc, prepare()).
 constexpr std::chrono::milliseconds k_probe_period{1000};
-/// When a cut begins, the last answer may be a probe period old. The additional quarter is the time for the next
-/// answer.
+/// When a network partition begins, the last answer may be a probe period old. The additional quarter is the time for
+/// the next answer.
 constexpr auto k_oldest_answer = k_probe_period * 5 / 4;
 /// Longer than the silence of a living peer whose kernel has not answered the last probe yet.
 constexpr auto k_shortest_silence = k_probe_period * 3 / 2;
-/// Number of unanswered probes that make a silence certain. By default, the kernel sends four probes before an idle
-/// connection counts as lost (net_limits::lost_after).
+/// Number of unanswered probes that make a silence certain, because a single probe could be lost. By default, the
+/// kernel sends four probes before an idle connection counts as lost (net_limits::lost_after).
 constexpr std::uint8_t k_certain_probes = 3;
-/// After the end of a cut, the kernel repeats bytes within this time.
+/// After the end of a network partition, the kernel repeats bytes within this time.
 constexpr std::chrono::seconds k_remembered{5};
 
 struct kernel_silence {
-  std::chrono::milliseconds length{};  ///< time since a segment of the peer's kernel has arrived
+  std::chrono::milliseconds length{};  ///< time since the last segment of the peer's kernel
   bool is_unanswered = false;          ///< bytes or probes were sent since then without an answer
-  bool is_certain = false;             ///< repeated bytes or several probes are unanswered; one probe could be lost
+  bool is_certain = false;             ///< repeated bytes, or several probes, are unanswered
 };
 
-/// A peer that reads nothing is not silent, because its kernel confirms the probes. While the peer's window is full,
-/// the probes may be minutes apart, so the length alone does not show a silence. The kernel counts the arrival of data
-/// and of confirmations separately.
+/// Returns the silence of the peer's kernel on a connection. A peer that reads nothing is not silent, because its
+/// kernel confirms the probes. While the peer's window is full, the probes may be minutes apart, so the length alone
+/// does not show a silence. This rank's kernel records the last arrival of data and the last arrival of a confirmation
+/// separately.
 kernel_silence silence_of(int socket) {
   tcp_info of{};
   socklen_t bytes = sizeof of;
@@ -48,7 +49,7 @@ kernel_silence silence_of(int socket) {
           is_repeated || of.tcpi_probes != 0, is_repeated || of.tcpi_probes >= k_certain_probes};
 }
 
-/// Returns the silence that is more certain, or longer.
+/// Returns the more certain silence. If both are equally certain, returns the longer silence.
 kernel_silence worse(const kernel_silence& one, const kernel_silence& other) {
   const auto order = [](const kernel_silence& of) { return std::tuple(of.is_certain, of.is_unanswered, of.length); };
   return order(one) < order(other) ? other : one;
@@ -56,7 +57,8 @@ kernel_silence worse(const kernel_silence& one, const kernel_silence& other) {
 
 }  // namespace
 
-/// Records that a peer has broken the protocol. Afterwards the endpoint makes no progress.
+/// Records that rank `culprit` has caused a fatal error, for example by breaking the protocol. Afterwards the endpoint
+/// makes no progress.
 void net_endpoint::fail(rank culprit) {
   health_ = status::transport;
   culprit_ = culprit;
@@ -68,25 +70,26 @@ void net_endpoint::read_rest(connection& from) {
   }
 }
 
-/// Records an error of a socket call if the memory of this rank's application has caused the error: the memory is not
-/// mapped, or may not be written. Returns false for other errors.
+/// Returns whether memory of this rank's application has caused the error of a socket call, because the memory is not
+/// mapped or is read-only. If so, records the error.
 bool net_endpoint::is_own_fault() {
   if (errno != EFAULT) return false;
   fail(place().self);
   return true;
 }
 
-// The kernel reports the reason only once. If a peer's kernel has given up the connection during a cut, it resets the
-// connection after the cut, although the peer's process may live.
+// Stores whether a network partition may be the reason why a connection is broken. The kernel reports the reason only
+// once. The peer's kernel may have given up the connection during a network partition. That kernel then resets the
+// connection after the network partition, although the peer's process may live.
 void net_endpoint::note_broken(connection& to) {
   if (is_own_fault()) return;
   to.is_cut = to.is_cut || is_error_of_cut() || silence_of(to.control.socket()).length > lost_after_;
 }
 
 // The end of a connection does not prove that the process of the peer has ended. For example, a firewall that forgets a
-// connection resets it, and both processes live. A process that has ended does not listen any more. So this rank
-// connects to the listening socket of the peer. The kernel of the peer may accept this connection while the process is
-// ending, and then resets the connection when it closes the listening socket.
+// connection resets this connection, although both processes live. A process that has ended does not listen any more.
+// So this rank connects to the listening socket of the peer. The kernel of the peer may still accept this connection
+// while the process is ending. That kernel then resets the connection as soon as it closes the listening socket.
 void net_endpoint::check_presence(connection& of) {
   if (of.is_cut || of.listens_at.family == 0) return suspects_.push_back({of.who, of.is_cut});
   of.presence = new_socket(of.listens_at);
@@ -104,8 +107,8 @@ void net_endpoint::read_presence(connection& of) {
   note_presence(of, error == 0 ? ECONNRESET : error);
 }
 
-/// Takes the reason why the connection of check_presence() has ended. Other errors than those of a closed listening
-/// socket are no proof that the process has ended.
+/// Called when the connection of check_presence() has ended with `error`. Only the errors of a closed listening socket
+/// prove that the process has ended.
 void net_endpoint::note_presence(connection& of, int error) {
   end_presence_check(of);
   const bool has_ended = error == ECONNREFUSED || error == ECONNRESET;
@@ -119,14 +122,15 @@ void net_endpoint::end_presence_check(connection& of) {
   of.presence.reset();
 }
 
-// Records losses in the order in which they were found: a rank that ends because of a loss has reported the loss before
-// its own connection ended. Bytes of a reported rank may have arrived before the loss, `goodbye` included, so they are
-// read first.
+// Records losses in the order in which they were found. A rank may end because of the loss of another rank. Such a rank
+// has reported that loss before its own connection ended. Bytes of a reported rank, such as `goodbye`, may have arrived
+// before the loss. So these bytes are read first.
 //
-// A cut separates this rank from several peers, and heals for one connection after the other. So all peers that are
-// silent, or were silent shortly before, are lost together. All losses are recorded before they are reported, so that
-// no rank behind the cut hears of the losses of others behind the cut. For the same reason, if a peer that was silent
-// reports the loss of a rank that was not silent, this peer is on the other side of the cut, and is lost.
+// A network partition separates this rank from several peers, and heals for one connection after the other. So all
+// peers that are silent, or were silent shortly before, are lost together. All losses are recorded before any loss is
+// reported. Otherwise a rank on the other side could be informed of the losses of other ranks on that side. If a peer
+// that was silent reports the loss of a rank that was not silent, this peer is on the other side of the network
+// partition. Then this peer is lost, and not the reported rank.
 void net_endpoint::verify_suspects() {
   if (suspects_.empty()) return;
   const auto now = clock::now();
@@ -165,14 +169,14 @@ bool net_endpoint::note_silence(clock::time_point now) {
   return is_any_unanswered;
 }
 
-/// Returns whether a living peer is silent, or was silent shortly before.
+/// Returns whether a peer that is not lost is silent, or was silent shortly before.
 bool net_endpoint::was_silent(rank peer, clock::time_point now) const {
   const auto& with = connections_[static_cast<std::size_t>(peer)];
   return with != nullptr && !with->is_lost && with->silent_at && now - *with->silent_at < k_remembered;
 }
 
-// Informs a peer that this rank regards it as lost. The control socket remains open, because the peer's kernel would
-// report a closed socket like the end of this process.
+// Informs a peer that this rank regards it as lost. The control socket remains open, because the peer could not
+// distinguish a closed socket from the end of this process.
 void net_endpoint::mute(connection& of) {
   for (const int socket : {of.control.socket(), of.bulk.socket()})
     (void)epoll_ctl(set_.get(), EPOLL_CTL_DEL, socket, nullptr);
@@ -227,8 +231,8 @@ rank net_endpoint::lost_after(rank others) const {
   return others < lost_.load() ? losses_[static_cast<std::size_t>(others)].load() : k_no_rank;
 }
 
-/// Returns true if the link waits for a peer that has closed its endpoint. If the peer has ended the edge before, the
-/// close is no loss, because the user of the link gets a cancellation.
+/// Returns true if the link waits for a peer that has closed its endpoint. If the peer has ended the edge before it
+/// closed its endpoint, this function returns false, because the user of the link gets a cancellation.
 bool net_endpoint::waits_in_vain(const net_link& state) const {
   if (!state.is_live || state.wait_for == net_link::wait::nothing || state.is_due) return false;
   if (state.wait_for == net_link::wait::message && state.round > state.last) return false;
@@ -236,8 +240,6 @@ bool net_endpoint::waits_in_vain(const net_link& state) const {
   return with != nullptr && !with->is_lost && with->has_said_goodbye && with->has_ended[bulk];
 }
 
-// A peer that closes ends its bulk connection and sends `goodbye` at the same time. If only the bulk connection has
-// ended, the connection is broken, but the process of the peer lives.
 rank net_endpoint::find_dead_peer() {
   pump();
   for (link_id link = 0; link < links_.size(); ++link)
@@ -249,6 +251,9 @@ rank net_endpoint::find_dead_peer() {
 }
 
 // Reads the kernel's state of all connections about once per probe, and more often while an answer is missing.
+//
+// A peer that closes its endpoint ends its bulk connection and sends `goodbye` at the same time. If only the bulk
+// connection has ended, this connection is broken, but the process of the peer may live.
 void net_endpoint::inspect_connections(clock::time_point now) {
   if (now < next_inspection_) return;
   for (const auto& with : connections_) {

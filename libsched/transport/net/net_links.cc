@@ -37,7 +37,7 @@ result<std::vector<link_id>> net_links::attach(std::uint32_t id, std::span<const
   for (const edge_spec& edge : edges) held.links.push_back(add(id, credits, edge));
   if (!reserve_memory(held)) {
     free_links_of(held);
-    return failure{status::no_memory, "no memory left for message buffers"};
+    return failure{status::no_memory, "out of memory for the message buffers of the schedule: destroy other schedules"};
   }
   enumerate(held);
   std::vector<link_id> answer = held.links;

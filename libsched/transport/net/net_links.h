@@ -17,9 +17,9 @@
 
 namespace lsched {
 
-/// A message that has arrived, or was announced, before the receiver has taken it. A link has two cells, for even and
-/// odd rounds. Two cells suffice: in synchronising schedules no rank is more than a round ahead, and in all other
-/// schedules the sender waits for credits (endpoint.h).
+/// A message that has arrived or was announced, and that the receiver has not taken. A link has one cell for even
+/// rounds and one cell for odd rounds. Two cells suffice. In synchronising schedules, no rank is more than one round
+/// ahead. In all other schedules, the sender waits for credits (endpoint.h).
 struct net_cell {
   enum class content : std::uint8_t { nothing, whole, announced };
   content has = content::nothing;
@@ -28,7 +28,8 @@ struct net_cell {
   std::byte* payload = nullptr;  ///< memory of the link, for payloads of the control socket
 };
 
-/// The state of one end of an edge. Members for one direction have no meaning in the other direction.
+/// The state of one end of an edge. The sender's end does not use the members for incoming payloads. The receiver's end
+/// does not use the members for outgoing payloads.
 struct net_link {
   enum class wait : std::uint8_t {
     nothing,
@@ -44,7 +45,7 @@ struct net_link {
   std::uint32_t instance = 0;  ///< the peer's id of the instance; set by link()
   std::uint32_t index = 0;     ///< frame::index
   bool credits = false;
-  bool is_live = false;  ///< false after abandon
+  bool is_live = false;  ///< false after abandon() or cancel()
   wait wait_for = wait::nothing;
   bool is_due = false;  ///< the awaited event has happened but was not reported yet
   round_no round = 0;   ///< round of the awaited event
@@ -53,7 +54,7 @@ struct net_link {
   std::uint64_t value = 0;    ///< highest value that was received or is to be sent
   std::uint64_t ready = 0;    ///< highest round for which the receiver is ready
   std::uint64_t refused = 0;  ///< highest round whose message the receiver has refused
-  bool has_news = false;      ///< this rank has changed one of the three values, and the peer does not know yet
+  bool has_news = false;      ///< this rank has changed one of the three values, but has not sent the change
   std::uint64_t sent_value = 0, sent_ready = 0, sent_refused = 0;  ///< the values that the peer knows
 
   // Outgoing payload.
@@ -61,7 +62,7 @@ struct net_link {
 
   // Incoming payload.
   std::array<net_cell, 2> cells{};  ///< for even and odd rounds
-  std::byte* landing = nullptr;     ///< memory for payloads that no cell can hold, and that are read in place
+  std::byte* landing = nullptr;     ///< memory for in-place payloads that are longer than a cell
   message_target into{};
   arrival incoming{};
   round_no withdrawn = 0;  ///< last round whose receive was withdrawn by disarm()
@@ -91,7 +92,7 @@ class net_links {
   net_link& operator[](link_id link) { return links_[link]; }
   const net_link& operator[](link_id link) const { return links_[link]; }
 
-  // Implement the functions of `endpoint` with the same names.
+  // The following functions implement the functions of `endpoint` that have the same names.
   result<std::vector<link_id>> attach(std::uint32_t id, std::span<const rank> members, bool credits,
                                       std::span<const edge_spec> edges);
   member_address address_of(std::uint32_t id) const { return {.far = id}; }
@@ -120,8 +121,8 @@ class net_links {
   bool has_unsent(std::uint32_t id) const { return blocks_.at(id).has_unsent; }
   void note_unsent(std::uint32_t id) { blocks_.at(id).has_unsent = true; }
 
-  /// Returns the largest number of bytes that the small messages and the records of a link may occupy on the control
-  /// socket.
+  /// Returns the largest number of bytes that a link may occupy in the control socket's buffer. The bytes belong to
+  /// small messages and records.
   static std::size_t control_bytes_of(const net_link& of);
 
  private:
@@ -132,7 +133,7 @@ class net_links {
     std::unique_ptr<std::byte, freer> bytes{};
     std::vector<rank> members;
     std::vector<link_id> links{};
-    std::unordered_map<std::uint64_t, std::vector<link_id>> numbered{};  ///< by key_of(): the links, by index
+    std::unordered_map<std::uint64_t, std::vector<link_id>> numbered{};  ///< by key_of() and then by index
     bool is_linked = false;
     bool has_unsent = false;
     std::optional<end_reason> ended{};

@@ -21,7 +21,8 @@ result<bool> net_watcher::start(int sockets, doorbell& bell) {
   epoll_event at_stop{.events = EPOLLIN, .data = {.fd = stop_.get()}};
   if (!set_ || !stop_ || epoll_ctl(set_.get(), EPOLL_CTL_ADD, sockets, &not_yet) != 0 ||
       epoll_ctl(set_.get(), EPOLL_CTL_ADD, stop_.get(), &at_stop) != 0)
-    return failure{status::no_memory, std::string("the network cannot be watched: ") + strerror(errno)};
+    return failure{status::no_memory,
+                   std::string("the system cannot watch the connections between ranks (epoll): ") + strerror(errno)};
   thread_ = start_quietly("lsched-net", [this] { watch(); });
   return true;
 }

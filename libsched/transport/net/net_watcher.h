@@ -7,7 +7,7 @@
 //     W3 if not armed: armed = true, and           W6 ring_if_needed()
 //        add the sockets to the watcher's set
 //
-// The kernel reports bytes that arrive after W2 also if they arrived before W3, because the set is level-triggered. If
+// Bytes may arrive between W2 and W3. The kernel reports these bytes after W3, because the set is level-triggered. If
 // W3 finds the watcher armed, W4 comes later, so W6 finds the announcement of W1. While no thread sleeps, the watcher
 // is not armed, and packets do not wake the watcher.
 #pragma once
@@ -23,7 +23,7 @@ namespace lsched {
 
 class net_watcher {
  public:
-  /// Starts the thread. `sockets`: an epoll set, which must outlive the watcher, like the bell.
+  /// Starts the thread. `sockets` is an epoll set. The set and the bell must outlive the watcher.
   result<bool> start(int sockets, doorbell& bell);
   net_watcher() = default;
   ~net_watcher() { stop(); }
@@ -36,7 +36,7 @@ class net_watcher {
 
   void stop();
 
-  /// Called in a forked child, in which the thread does not exist: forgets the thread.
+  /// Forgets the thread. Called in a forked child, which does not have this thread.
   void abandon() {
     if (thread_.joinable()) thread_.detach();
   }

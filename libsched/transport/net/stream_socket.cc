@@ -12,8 +12,8 @@ msghdr header_of(std::span<const iovec> pieces) {
   return made;
 }
 
-/// Moves the pieces one after the other until `move` moves nothing. Returns the number of bytes, or the answer of the
-/// first call if nothing was moved.
+/// Calls `move` for one piece after the other, until a call moves nothing. Returns the number of moved bytes. If
+/// nothing was moved, returns the result of the first call.
 template <typename Move>
 ssize_t move_all(std::span<const iovec> pieces, const Move& move) {
   ssize_t all = 0;

@@ -13,7 +13,7 @@
 
 namespace lsched {
 
-/// Used by one thread at a time.
+/// Only one thread at a time may use an object of this class.
 class stream_socket {
  public:
   stream_socket() = default;
@@ -23,16 +23,17 @@ class stream_socket {
   int get() const { return socket_.get(); }
   explicit operator bool() const { return static_cast<bool>(socket_); }
 
-  /// Encrypts all further bytes. Both ends must call this function after the same byte. Returns false if OpenSSL
-  /// refuses.
+  /// Encrypts all further bytes. Both ends must call this function after the same byte. Returns false if OpenSSL cannot
+  /// begin the encryption.
   bool encrypt(const tls_library& by, bool is_client, const hash_bytes& key);
   bool is_encrypted() const { return session_ != nullptr; }
 
-  /// Like recvmsg() and sendmsg(), without waiting. Errors of the encryption set errno to EPROTO.
+  /// Read and write like recvmsg() and sendmsg(), but without waiting. After an error of the encryption, errno is
+  /// EPROTO.
   ssize_t read(std::span<const iovec> into);
   ssize_t write(std::span<const iovec> from);
 
-  /// Returns whether bytes have arrived that the kernel does not report, because they are decrypted already.
+  /// Returns whether bytes were decrypted but not read. The kernel does not report such bytes.
   bool has_decrypted() const { return session_ != nullptr && session_->has_decrypted(); }
   /// Returns whether the encryption waits for room in the socket.
   bool waits_for_room() const { return session_ != nullptr && session_->waits_for_room(); }

@@ -20,10 +20,10 @@ using clock = std::chrono::steady_clock;
 using namespace std::chrono_literals;
 
 constexpr std::uint32_t k_sockets = 2;       // control and bulk
-constexpr std::size_t k_most_attempts = 64;  // that one rank makes at a time
+constexpr std::size_t k_most_attempts = 64;  // number of attempts of one rank at a time
 constexpr int k_most_ahead = 32 << 10;  // bytes of the control socket that the kernel takes before it can send them
 
-/// Returns whether the last call of the system has failed because the process, or the system, has no descriptor left.
+/// Returns whether the last system call has failed because the process, or the system, has no descriptor left.
 bool lacks_descriptors() { return errno == EMFILE || errno == ENFILE; }
 
 failure no_descriptors(rank ranks) {
@@ -39,10 +39,10 @@ void set(int socket, int level, int option, int value) {
   (void)setsockopt(socket, level, option, &value, sizeof value);
 }
 
-/// The kernel probes an idle connection each second. The endpoint reads the length of a silence (net_endpoint_peers.cc,
-/// silence_of()), and the kernel does not end the connection: if a cut of the network heals, each side can inform the
-/// other that it has continued alone. TCP_USER_TIMEOUT is not set, because the kernel also counts the time in which a
-/// rank that computes or is stopped reads nothing.
+/// Sets the options of a connection. The kernel probes an idle connection each second. The endpoint reads the length of
+/// a silence (net_endpoint_peers.cc, silence_of()). The kernel itself does not end the connection. So if a network
+/// partition heals, each side can inform the other side that it has continued alone. TCP_USER_TIMEOUT is not set. Its
+/// time would also run while a rank computes or is stopped, and so reads nothing.
 void prepare(int socket, std::uint32_t which) {
   constexpr int k_most_probes = 127;
   set(socket, IPPROTO_TCP, TCP_NODELAY, 1);
@@ -68,7 +68,8 @@ class attempt {
 
   rank peer() const { return peer_; }
   std::uint32_t which() const { return which_; }
-  /// Returns each address and the reason why the last attempt there has failed, such as "10.0.0.1:4242: no answer".
+  /// Returns a text with each address and the reason why the last attempt at this address has failed, such as
+  /// "10.0.0.1:4242: no answer".
   std::string reasons() const {
     std::string text;
     for (std::size_t k = 0; k < addresses_.size(); ++k)
@@ -144,7 +145,7 @@ class attempt {
   bool has_no_descriptor_ = false;
 };
 
-/// The scope of a link-local address is the index of an interface of the host that connects.
+/// Replaces the scopes of link-local addresses. Such a scope must be the index of an interface of the connecting host.
 void use_own_scopes(std::vector<net_address>& theirs, const std::vector<net_address>& own) {
   const auto mine = std::ranges::find_if(own, [](const net_address& one) { return one.scope != 0; });
   for (net_address& one : theirs)
@@ -222,9 +223,9 @@ class connector {
     });
   }
 
-  // There is room for all connections that are awaited, and for some connections of strangers. Without room, new
-  // connections wait in the kernel. The oldest unproven connection is closed only if another waits, and if its peer has
-  // had time for a proof.
+  // guests_ has room for all awaited connections, and for some connections of strangers. Without room, new connections
+  // wait in the kernel. The oldest unproven connection is closed only if another connection waits, and only after its
+  // peer has had time for a proof.
   void accept_guests() {
     for (const descriptor& listening : listener_.sockets())
       for (;;) {
@@ -241,7 +242,7 @@ class connector {
   }
   bool is_full() const { return guests_.size() >= limits_.most_strangers + awaited_; }
 
-  // A peer that has lost the last message of a handshake connects again, so the newest connection counts.
+  // A peer connects again if the last message of a handshake is lost. So the newest connection counts.
   void admit(handshake& of) {
     stream_socket& place = place_of(of.peer(), of.which());
     if (of.peer() < place_.self) return;
@@ -264,7 +265,8 @@ class connector {
     return std::move(made_);
   }
 
-  /// Returns the address of the peer that listens on the host at the other end of `connected`, or the nearest address.
+  /// Returns the listening address of a peer. Prefers the address at the other end of `connected`. If the peer does not
+  /// listen at that address, returns the nearest address.
   net_address listening_address(const stream_socket& connected, std::vector<net_address> theirs) const {
     const net_address end = peer_end(connected.get());
     const auto is_there = [&](const net_address& one) { return one.family == end.family && one.bytes == end.bytes; };
@@ -341,7 +343,7 @@ result<net_listener> net_listener::open(const net_interfaces& chosen) {
     const std::string names = chosen.names.empty() ? "" : "LSCHED_NET_INTERFACES";
     const std::string both = names + (names.empty() || family.empty() ? "" : " and ") + family;
     return failure{status::unsupported, "no network interface is up" + (both.empty() ? "" : " that fits " + both) +
-                                            ". Up are: " + interfaces_of_host()};
+                                            ". The interfaces that are up: " + interfaces_of_host()};
   }
   int error = 0;
   for (net_address& where : wanted) {

@@ -1,12 +1,12 @@
 // Connects the ranks of a job by sockets. (docs/inside/net.md)
 //
-// Every rank listens, and sends its addresses to the other ranks by an exchange that the caller provides. Then each
-// rank connects to all lower ranks, and accepts the connections of all higher ranks. Each connection begins with a
-// handshake (handshake.h), which proves that the connection has reached the right rank of the right job. So if an
-// address also exists on another host, only an attempt fails, not the job.
+// Every rank listens. The caller sends the addresses of each rank to all other ranks. Then each rank connects to all
+// lower ranks, and accepts the connections of all higher ranks. Each connection begins with a handshake (handshake.h).
+// The handshake proves that the connection has reached the right rank of the right job. If an address also exists on
+// another host, only one attempt fails, and the job continues.
 //
-// The endpoint keeps the listening sockets open, so that other ranks can find out whether the process still exists
-// (net_endpoint_peers.cc).
+// The endpoint keeps the listening sockets open. So other ranks can find out whether the process of this rank still
+// exists (net_endpoint_peers.cc).
 #pragma once
 
 #include <chrono>
@@ -25,7 +25,7 @@ namespace lsched {
 /// Listening sockets on the chosen interfaces.
 class net_listener {
  public:
-  static constexpr std::size_t k_most_addresses = 7;  ///< maximum for one rank (offload/open/node_world.cc)
+  static constexpr std::size_t k_most_addresses = 7;  ///< maximum for a rank (offload/open/node_world.cc)
 
   /// Returns UNSUPPORTED if no interface fits or no port is free.
   static result<net_listener> open(const net_interfaces& chosen);
@@ -33,7 +33,7 @@ class net_listener {
   /// Returns the addresses of the sockets.
   const std::vector<net_address>& addresses() const { return addresses_; }
   const std::vector<descriptor>& sockets() const { return sockets_; }
-  /// Gives the sockets to the caller. The listener is not used afterwards.
+  /// Gives the sockets to the caller. The listener must not be used afterwards.
   std::vector<descriptor> take_sockets() { return std::move(sockets_); }
 
  private:
@@ -47,11 +47,12 @@ struct net_limits {
   std::chrono::milliseconds handshake{2000};   ///< time for the handshake of an accepted connection
   std::chrono::milliseconds lost_after{3000};  ///< silence of a peer's kernel after which the peer is lost
   std::chrono::milliseconds least_proof{500};  ///< least time for the proof of a connection, even if others wait
-  std::size_t most_strangers = 64;             ///< accepted connections without a proof, beyond those that are awaited
+  std::size_t most_strangers = 64;             ///< maximum number of unproven connections beyond the awaited ones
 };
 
-/// Connects this rank with all other ranks of `place`. `addresses`: by rank; this rank's own entry is ignored. Blocks.
-/// All ranks must call. Returns TIMEOUT if a rank could not be reached in time, with that rank and the reason.
+/// Connects this rank with all other ranks of `place`. `addresses` has an entry for each rank, and this rank's own
+/// entry is ignored. Blocks until all ranks are connected. All ranks must call this function. If a rank could not be
+/// reached in time, returns TIMEOUT with that rank and the reason.
 result<std::vector<net_sockets>> wire_up(const world& place, const net_listener& listener, const net_job& job,
                                          const std::vector<std::vector<net_address>>& addresses,
                                          const net_limits& limits = {});

@@ -31,7 +31,7 @@ void store(std::byte* to, word value) {
   for (int i = 0; i < 4; ++i) to[i] = static_cast<std::byte>(value >> 8 * i);
 }
 
-/// The function F of the RFC.
+/// The function F of RFC 7693.
 void compress(std::array<word, 8>& h, const std::byte* block, std::uint64_t length, bool is_last) {
   std::array<word, 16> v, m;
   std::ranges::copy(h, v.begin());

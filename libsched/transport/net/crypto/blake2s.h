@@ -1,4 +1,5 @@
-// The keyed hash BLAKE2s of RFC 7693, with a key and a result of 32 bytes. Used as a message authentication code.
+// The keyed hash BLAKE2s of RFC 7693, with a key and a result of 32 bytes. The hash is used as a message authentication
+// code.
 #pragma once
 
 #include <array>

@@ -20,7 +20,7 @@ constexpr int k_source_sink = 0x0400;
 constexpr int k_flag_read = 1, k_flag_write = 2, k_flag_retry = 8;
 constexpr int k_control_of_end = 2, k_control_of_flush = 11;
 
-/// The functions by which load() creates the objects that all sessions share.
+/// The functions with which load() creates the objects that all sessions share.
 struct creation {
   const void* (*TLS_method)();
   void* (*SSL_CTX_new)(const void* method);

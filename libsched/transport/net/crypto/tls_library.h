@@ -1,5 +1,5 @@
-// OpenSSL 3, which encrypts the connections between hosts if the user asks for encryption. The library is loaded at run
-// time, so libsched neither links OpenSSL nor needs its headers.
+// OpenSSL 3 encrypts the connections between hosts if the user asks for encryption. libsched loads OpenSSL at run time.
+// So libsched neither links OpenSSL nor needs the headers of OpenSSL.
 #pragma once
 
 #include <cstddef>
@@ -9,12 +9,14 @@
 
 namespace lsched {
 
-/// The functions of OpenSSL that tls_session uses, under their names. Objects of OpenSSL are opaque pointers here.
+/// The functions of OpenSSL that tls_session uses. Each pointer has the name of its function. Objects of OpenSSL are
+/// opaque pointers here.
 struct tls_library {
-  /// Place of the tls_session in the extra data of an SSL object.
+  /// Index of the tls_session in the extra data of an SSL object.
   static constexpr int k_place_of_session = 0;
 
-  /// Loads the library once per process. Returns UNSUPPORTED if the system has no OpenSSL 3. Any thread.
+  /// Loads the library once per process. Returns UNSUPPORTED if the system has no OpenSSL 3. Any thread may call this
+  /// function.
   static result<const tls_library*> load();
 
   void* (*SSL_new)(void* context);

@@ -22,12 +22,13 @@ result<std::unique_ptr<tls_session>> tls_session::begin(const tls_library& libra
   void* const bio = library.BIO_new(library.method);
   if (made->ssl_ == nullptr || bio == nullptr ||
       library.SSL_set_ex_data(made->ssl_, tls_library::k_place_of_session, made.get()) != 1)
-    return failure{status::no_memory, "OpenSSL has no memory for a connection"};
+    return failure{status::no_memory, "OpenSSL is out of memory for a connection"};
   library.BIO_set_init(bio, 1);
   library.BIO_set_data(bio, made.get());
   library.SSL_set_bio(made->ssl_, bio, bio);
   if (is_client) {
-    // A server that shows a certificate instead of a proof of the key is refused, because no authority is trusted.
+    // OpenSSL trusts no certificate authority here. So a server that shows a certificate instead of a proof of the key
+    // is refused.
     library.SSL_set_verify(made->ssl_, k_verify_peer, nullptr);
     library.SSL_set_connect_state(made->ssl_);
   } else {
@@ -58,8 +59,8 @@ void tls_session::note_error(ssize_t answer) {
   if (answer < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR) socket_error_ = errno;
 }
 
-// OpenSSL keeps errors in a queue of the thread. The application may use the same queue, and SSL_get_error() reads it.
-// So the queue is emptied before each call, and after each failure.
+// OpenSSL keeps a queue of errors for each thread. SSL_get_error() reads this queue, and the application may use the
+// same queue. So the queue is emptied before each call and after each failure.
 ssize_t tls_session::read(void* into, std::size_t room) {
   std::size_t moved = 0;
   library_.ERR_clear_error();

@@ -15,15 +15,15 @@
 
 namespace lsched {
 
-/// Used by one thread at a time.
+/// Only one thread at a time may use an object of this class.
 class tls_session {
  public:
-  /// Number of bytes after which a session changes the key of the bytes that it writes. AES-GCM should not encrypt more
-  /// than 2^24.5 records of 16 KiB with a key (RFC 8446, 5.5).
+  /// After this number of written bytes, a session changes the key with which it writes. AES-GCM should not encrypt
+  /// more than 2^24.5 records of 16 KiB with one key (RFC 8446, 5.5).
   static constexpr std::uint64_t k_bytes_per_key = std::uint64_t{1} << 37;
 
   /// Begins a session over `socket`, which must outlive the session. `key` must be equal on both ends. The first calls
-  /// of read() and write() make the handshake. Returns NO_MEMORY if OpenSSL refuses.
+  /// of read() and write() perform the TLS handshake. Returns NO_MEMORY if OpenSSL cannot create the session.
   static result<std::unique_ptr<tls_session>> begin(const tls_library& library, int socket, bool is_client,
                                                     const hash_bytes& key,
                                                     std::uint64_t bytes_per_key = k_bytes_per_key);
@@ -31,13 +31,13 @@ class tls_session {
   tls_session(const tls_session&) = delete;
   tls_session& operator=(const tls_session&) = delete;
 
-  /// Like recv(): returns the number of bytes, 0 if the peer has ended the connection, and -1 with errno otherwise.
-  /// errno is EAGAIN while nothing has arrived, EPROTO if the peer has another key or bytes were changed on the way,
-  /// and the error of the socket if the connection is broken.
+  /// Reads like recv(). Returns the number of bytes, 0 if the peer has ended the connection, and -1 with errno
+  /// otherwise. errno is EAGAIN while no bytes have arrived. errno is EPROTO if the peer has another key, or if bytes
+  /// were changed on the way. If the connection is broken, errno is the error of the socket.
   ssize_t read(void* into, std::size_t room);
 
-  /// Like send(). After EAGAIN, the next call must pass at least as many bytes, and OpenSSL has already encrypted the
-  /// first of these bytes. So bytes that change after EAGAIN may be sent with their earlier values.
+  /// Writes like send(). After EAGAIN, the next call must pass at least as many bytes. OpenSSL has already encrypted
+  /// some of the bytes of the failed call. If these bytes change after EAGAIN, their earlier values may be sent.
   ssize_t write(const void* from, std::size_t bytes);
 
   /// Returns whether bytes were decrypted that read() has not returned. The kernel does not report these bytes.
@@ -46,7 +46,8 @@ class tls_session {
   /// Returns whether the session waits for room in the socket, and not for bytes of the peer.
   bool waits_for_room() const { return waits_for_room_; }
 
-  // OpenSSL calls the following functions (tls_library.cc). The arguments and results are those of recv() and send().
+  // The callbacks of OpenSSL (tls_library.cc) call the following functions. read_socket() and write_socket() have the
+  // arguments and results of recv() and send().
   const hash_bytes& key() const { return key_; }
   ssize_t read_socket(void* into, std::size_t room);
   ssize_t write_socket(const void* from, std::size_t bytes);
