@@ -67,23 +67,34 @@ bool ignores(int number) {
   return sigaction(number, nullptr, &set) == 0 && set.sa_handler == SIG_IGN;
 }
 
-/// Chooses MASTER_ADDR and MASTER_PORT of all ranks. If this process has both variables, takes their values. Otherwise
-/// takes an address and a free port of the first host. Throws command_failure if the port is not a number.
-void choose_master(agent_order& order, const remote_host& first, bool is_alone) {
-  const char* const address = text_in_environment("MASTER_ADDR");
-  const char* const port = text_in_environment("MASTER_PORT");
-  if (address != nullptr && port != nullptr && in_environment(k_run_size) == nullptr) {
-    const auto number = parse_number<std::uint16_t>(port);
-    if (!number || *number == 0)
-      throw command_failure("MASTER_PORT is \"" + std::string(port) + "\", which is not a port: set 1 to 65535");
-    order.master = address;
-    order.master_port = *number;
-    return;
-  }
+using host_connections = std::vector<std::unique_ptr<remote_host>>;
+
+/// Returns an address or a name by which the ranks of all hosts reach the first host. A name may be an alias that only
+/// the ssh of this host knows, so an address that sshd has reported is preferred.
+std::string address_of_first(const host_connections& hosts) {
+  const remote_host& first = *hosts.front();
+  if (hosts.size() == 1) return "127.0.0.1";
+  if (!first.address().empty()) return first.address();
   const std::string& name = first.place().name;
   const std::string without_user = name.substr(name.find('@') + 1);
-  order.master = is_alone ? "127.0.0.1" : is_this_host(without_user) ? first.system_name() : without_user;
-  order.master_port = first.free_port();
+  if (!is_this_host(without_user)) return without_user;
+  const auto found = std::ranges::find_if(hosts, [](const auto& each) { return !each->command_address().empty(); });
+  return found == hosts.end() ? first.system_name() : (*found)->command_address();
+}
+
+/// Sets MASTER_ADDR and MASTER_PORT of all ranks to the values of this process, or to an address and a free port of the
+/// first host. Throws command_failure if the port is not a number.
+void choose_master(agent_order& order, const host_connections& hosts) {
+  const bool is_rank = in_environment(k_run_size) != nullptr;  // then the variables belong to this rank's world
+  const char* const address = is_rank ? nullptr : text_in_environment("MASTER_ADDR");
+  const char* const port = is_rank ? nullptr : text_in_environment("MASTER_PORT");
+  order.master = address != nullptr ? address : address_of_first(hosts);
+  order.master_port = hosts.front()->free_port();
+  if (port == nullptr) return;
+  const auto number = parse_number<std::uint16_t>(port);
+  if (!number || *number == 0)
+    throw command_failure("MASTER_PORT is \"" + std::string(port) + "\", which is not a port: set 1 to 65535");
+  order.master_port = *number;
 }
 
 /// Returns the end of an error text about a silent host.
@@ -173,9 +184,8 @@ class hosts_launcher {
     const std::string name = from.place().name;
     from.close();
     throw command_failure("cannot start ranks on the host " + name + ": " + from.wait_for_shell() +
-                          ". Each host needs lsched at the same path as this host, and a remote shell without a "
-                          "password (`ssh " +
-                          name + " true`, or LSCHED_RSH)");
+                          ". Each host needs lsched at the same path as this host (" + path_of_this_program() +
+                          "), and a remote shell without a password (`ssh " + name + " true`, or LSCHED_RSH)");
   }
 
   void send_orders() {
@@ -188,7 +198,7 @@ class hosts_launcher {
                       .folder = std::filesystem::current_path(),
                       .words = request_.words,
                       .environment = forwarded_variables()};
-    choose_master(order, *hosts_.front(), hosts_.size() == 1);
+    choose_master(order, hosts_);
     for (auto& each : hosts_) {
       order.first = each->place().first;
       order.ranks = each->place().ranks;

@@ -26,11 +26,10 @@ namespace {
 
 constexpr std::uint64_t k_longest_from_agent = 1 << 20;  ///< bytes in a frame
 
-/// Returns the path of this program, which the remote shell executes on the host.
-std::string path_of_this_program() {
-  std::array<char, PATH_MAX> path{};
-  const ssize_t length = readlink(own_program().c_str(), path.data(), path.size() - 1);
-  return length > 0 ? std::string(path.data(), static_cast<std::size_t>(length)) : own_program();
+/// Returns the address, or "" for a loopback address and for an address with the name of an interface.
+std::string address_for_others(const std::string& address) {
+  const bool is_of_one_host = address.starts_with("127.") || address == "::1" || address.find('%') != std::string::npos;
+  return is_of_one_host ? "" : address;
 }
 
 /// Quotes the word for the shell of a host.
@@ -61,6 +60,12 @@ bool waits_for_end(pid_t child, int& wait_status, std::chrono::nanoseconds limit
 }
 
 }  // namespace
+
+std::string path_of_this_program() {
+  std::array<char, PATH_MAX> path{};
+  const ssize_t length = readlink(own_program().c_str(), path.data(), path.size() - 1);
+  return length > 0 ? std::string(path.data(), static_cast<std::size_t>(length)) : own_program();
+}
 
 std::vector<std::string> remote_shell() {
   const char* const set = text_in_environment("LSCHED_RSH");
@@ -115,14 +120,16 @@ std::string remote_host::read_greeting() {
     if (begin == std::string::npos) continue;
     const std::string_view greeting = std::string_view(*line).substr(begin);
     std::istringstream words(std::string(greeting.substr(std::min(greeting.size(), k_agent_greeting.size()))));
-    std::string version, name;
+    std::string version, name, address, command_address;
     unsigned port = 0;
-    words >> version >> port >> name;
+    words >> version >> port >> name >> command_address >> address;
     if (!greeting.starts_with(k_agent_greeting) || version != lsched_version() || name.empty())
       return "the host " + place_.name + " has another version of lsched than " + lsched_version() +
              " on this host: install the same version on all hosts";
     free_port_ = static_cast<std::uint16_t>(port);
     system_name_ = name;
+    address_ = address_for_others(address);
+    command_address_ = address_for_others(command_address);
   }
   return "";
 }

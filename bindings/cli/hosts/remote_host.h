@@ -17,6 +17,9 @@ namespace lsched::cli {
 /// The words of the remote shell, from LSCHED_RSH (default: k_remote_shell of environment_names.h).
 std::vector<std::string> remote_shell();
 
+/// Returns the path of this program. The remote shell executes the program at the same path of each host.
+std::string path_of_this_program();
+
 class remote_host {
  public:
   using clock = std::chrono::steady_clock;
@@ -34,6 +37,11 @@ class remote_host {
   bool has_greeted() const { return !system_name_.empty(); }
   const std::string& system_name() const { return system_name_; }  ///< name that the host has for itself
   std::uint16_t free_port() const { return free_port_; }
+  /// Returns the address at which sshd has accepted the connection, or "" if no sshd has reported an address that other
+  /// hosts can use.
+  const std::string& address() const { return address_; }
+  /// Returns the address of this process's host that sshd has seen, or "".
+  const std::string& command_address() const { return command_address_; }
 
   /// Reads the lines that the agent and the login scripts of the host have printed. Returns an error text if the agent
   /// has another version, else an empty string.
@@ -58,6 +66,7 @@ class remote_host {
   std::unique_ptr<frame_stream> stream_;
   std::string system_name_;
   std::uint16_t free_port_ = 0;
+  std::string address_, command_address_;
   clock::time_point heard_at_{};  ///< time of the last restart_silence()
 };
 
