@@ -100,7 +100,7 @@ class node_opening {
   }
 
   std::optional<failure> join_segment() {
-    if (is_alone_on_node()) return std::nullopt;
+    if (has_no_segment()) return std::nullopt;
     if (lowest_ != place_.self) {
       auto opened = open_segment(source_, static_cast<rank>(members_.size()));
       if (!opened) return opened.error();
@@ -137,7 +137,8 @@ class node_opening {
         "TCP with " + counted(others, "rank") + " from " + own_hosts_ + (how_.encrypts ? " (encrypted)" : "");
     if (!how_.interfaces_from.empty()) around_.description += " on the interfaces of " + how_.interfaces_from;
     if (near_ == nullptr) return opened_rank{std::move(*far), around_, ""};
-    around_.description = "shared memory with " + counted(members_.size() - 1, "rank") + ", " + around_.description;
+    if (members_.size() > 1)
+      around_.description = "shared memory with " + counted(members_.size() - 1, "rank") + ", " + around_.description;
     net_endpoint* const network = far->get();
     const auto inform = [network](rank lost) { network->record_lost(lost); };
     auto both = std::make_unique<hybrid_endpoint>(std::move(near_), std::move(*far), members_, "shm+net", inform);
@@ -172,7 +173,8 @@ class node_opening {
     return why;
   }
 
-  bool is_alone_on_node() const { return members_.size() == 1 && !is_one_node(); }
+  /// Returns whether this rank needs no shared memory: it has no other rank on its node, and no recorder.
+  bool has_no_segment() const { return members_.size() == 1 && !is_one_node() && how_.recorder.empty(); }
 
   std::optional<failure> prepare(card& own) {
     if (is_one_node()) return create_segment(own, how_.recorder);
@@ -189,7 +191,7 @@ class node_opening {
     }
     own.ranks_per_core = ranks_per_core(ranks_of_machine_, usable_cores());
     if (place_.self == 0 && !draw_secret(own.secret)) return failure{status::unsupported, "getrandom has failed"};
-    if (is_alone_on_node()) return std::nullopt;
+    if (has_no_segment()) return std::nullopt;
     return create_segment(own, how_.recorder.empty() ? "" : how_.recorder + "." + std::to_string(lowest_));
   }
 

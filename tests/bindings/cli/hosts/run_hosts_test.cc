@@ -4,6 +4,7 @@
 
 #include <signal.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <lsched.h>
 
@@ -208,6 +209,21 @@ TEST(run_hosts, the_master_has_an_address_that_sshd_has_reported) {
   EXPECT_EQ(master("localhost:1,b:1", "10.0.0.1 5000 10.0.0.2 22"), "10.0.0.1");
   EXPECT_EQ(master("me@a:1,b:1", "127.0.0.1 5000 127.0.0.1 22"), "a");
   EXPECT_EQ(master("me@a:1,b:1", "fe80::1%eth0 5000 fe80::2%eth0 22"), "a");
+}
+
+TEST(run_hosts, each_node_writes_a_recording_even_with_one_rank) {
+  const remote_shell shell;
+  const temporary_file file("");
+  auto environment = shell.environment(1);
+  environment["LSCHED_RECORDER"] = file.path;
+  const outcome it = run(on_hosts("a:1,b:1,c:1", {LSCHED_TEST_STARTER_RANK, "plain"}), environment);
+  EXPECT_EQ(it.status, 0) << it.err;
+  for (const char* rank : {"0", "1", "2"}) {
+    const std::string path = file.path + "." + rank;
+    const outcome shown = run(lsched({"postmortem", path}));
+    unlink(path.c_str());
+    EXPECT_TRUE(contains(shown.out, std::string("rank ") + rank + " (pid ")) << shown.out << shown.err;
+  }
 }
 
 TEST(run_hosts, the_time_limit_ends_all_ranks) {
