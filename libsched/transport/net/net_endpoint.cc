@@ -124,6 +124,7 @@ void net_endpoint::close() {
     if (to != nullptr) close_sockets(*to);
   }
   for (descriptor& one : listening_) {
+    (void)shutdown(one.get(), SHUT_RDWR);  // another process may hold the socket
     guard_.remove(one.get());
     one.reset();
   }

@@ -43,7 +43,7 @@ struct net_sockets {
   stream_socket control;
   stream_socket bulk;
   /// The process of the peer listens at this address while the peer's endpoint is open. If the family is 0, the address
-  /// is unknown, and the end of the control socket counts as the end of the process.
+  /// is unknown. Then this rank cannot find out whether the process has ended, and the peer counts as silent.
   net_address listens_at{};
 };
 
@@ -119,6 +119,7 @@ class net_endpoint final : public endpoint, public endpoint_liveness, private bo
     bool has_said_goodbye = false;
     bool is_lost = false;
     bool is_cut = false;                 ///< a system call has failed because the peer does not answer
+    bool is_answer_old = false;          ///< when the connection broke, the peer's kernel had been silent for long
     bool is_silent = false;              ///< lost, but the process may live
     bool has_ended[2] = {false, false};  ///< no more bytes will arrive on the control or bulk socket
     std::chrono::steady_clock::time_point ended_at[2]{};
@@ -172,6 +173,8 @@ class net_endpoint final : public endpoint, public endpoint_liveness, private bo
   void read_presence(connection& of);
   void note_presence(connection& of, int error);
   void end_presence_check(connection& of);
+  void inspect_end(connection& of, std::chrono::steady_clock::time_point now);
+  bool is_silent_for_too_long(const connection& of, std::chrono::steady_clock::time_point now) const;
   void close_sockets(connection& of);
   void verify_suspects();
   bool note_silence(std::chrono::steady_clock::time_point now);

@@ -2,12 +2,12 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
 #include <algorithm>
 #include <chrono>
-#include <tuple>
 #include <utility>
 
 #include "libsched/transport/net/net_endpoint.h"
@@ -49,10 +49,14 @@ kernel_silence silence_of(int socket) {
           is_repeated || of.tcpi_probes != 0, is_repeated || of.tcpi_probes >= k_certain_probes};
 }
 
-/// Returns the more certain silence. If both are equally certain, returns the longer silence.
-kernel_silence worse(const kernel_silence& one, const kernel_silence& other) {
-  const auto order = [](const kernel_silence& of) { return std::tuple(of.is_certain, of.is_unanswered, of.length); };
-  return order(one) < order(other) ? other : one;
+/// Returns whether the kernel has something to report about the socket, such as an error or the end of the connection.
+bool has_event(int socket) {
+  pollfd news{socket, POLLIN | POLLRDHUP, 0};
+  return ::poll(&news, 1, 0) == 1;
+}
+
+void set(int socket, int level, int option, int value) {
+  (void)setsockopt(socket, level, option, &value, sizeof value);
 }
 
 }  // namespace
@@ -78,41 +82,54 @@ bool net_endpoint::is_own_fault() {
   return true;
 }
 
-// Stores whether a network partition may be the reason why a connection is broken. The kernel reports the reason only
-// once. The peer's kernel may have given up the connection during a network partition. That kernel then resets the
-// connection after the network partition, although the peer's process may live.
+// The kernel reports the reason only once. The peer's kernel may have given up the connection during a network
+// partition. That kernel then resets the connection after the network partition, although the peer's process may live.
 void net_endpoint::note_broken(connection& to) {
   if (is_own_fault()) return;
-  to.is_cut = to.is_cut || is_error_of_cut() || silence_of(to.control.socket()).length > lost_after_;
+  to.is_cut = to.is_cut || is_error_of_cut();
+  to.is_answer_old = silence_of(to.control.socket()).length > lost_after_;
 }
 
 // The end of a connection does not prove that the process of the peer has ended. For example, a firewall that forgets a
 // connection resets this connection, although both processes live. A process that has ended does not listen any more.
 // So this rank connects to the listening socket of the peer. The kernel of the peer may still accept this connection
 // while the process is ending. That kernel then resets the connection as soon as it closes the listening socket.
+//
+// If the last answer is old, a network partition may just have healed. Then the decision must not wait, because the
+// other connections heal, too. The process has ended long ago or lives, so an accepted connection decides.
 void net_endpoint::check_presence(connection& of) {
-  if (of.is_cut || of.listens_at.family == 0) return suspects_.push_back({of.who, of.is_cut});
+  if (of.is_cut) return suspects_.push_back({of.who, true});
+  if (of.listens_at.family == 0) return;
   of.presence = new_socket(of.listens_at);
-  epoll_event what{.events = EPOLLIN | EPOLLRDHUP, .data = {.u64 = name_of(of.who, presence)}};
   const int number = of.presence.get();
-  if (number < 0 || !begin_connection(number, of.listens_at)) return note_presence(of, errno);
-  if (epoll_ctl(set_.get(), EPOLL_CTL_ADD, number, &what) != 0) return note_presence(of, errno);
+  if (number < 0) return;
   guard_.add(number);
+  const bool is_ipv4 = of.listens_at.family == 4;
+  set(number, is_ipv4 ? IPPROTO_IP : IPPROTO_IPV6, is_ipv4 ? IP_RECVERR : IPV6_RECVERR, 1);
+  set(number, SOL_SOCKET, SO_KEEPALIVE, 1);
+  for (const int option : {TCP_KEEPIDLE, TCP_KEEPINTVL}) set(number, IPPROTO_TCP, option, 1);
+  const std::uint32_t on_acceptance = of.is_answer_old ? std::uint32_t{EPOLLOUT} : 0;
+  epoll_event what{.events = EPOLLIN | EPOLLRDHUP | on_acceptance, .data = {.u64 = name_of(of.who, presence)}};
+  if (!begin_connection(number, of.listens_at)) return note_presence(of, errno);
+  if (epoll_ctl(set_.get(), EPOLL_CTL_ADD, number, &what) != 0) end_presence_check(of);
 }
 
+/// Must be called if the kernel has reported an event of the connection of check_presence().
 void net_endpoint::read_presence(connection& of) {
   int error = 0;
   socklen_t bytes = sizeof error;
   (void)getsockopt(of.presence.get(), SOL_SOCKET, SO_ERROR, &error, &bytes);
-  note_presence(of, error == 0 ? ECONNRESET : error);
+  note_presence(of, error);
 }
 
-/// Called when the connection of check_presence() has ended with `error`. Only the errors of a closed listening socket
-/// prove that the process has ended.
+/// Ends the check. `error`: the error of its connection, or 0. Only an error that comes from the peer's kernel proves
+/// that the process has ended. A router reports an error by ICMP, and the kernel then stores the error in a queue.
+/// Without a proof, inspect_connections() repeats the check, or decides that the peer is silent.
 void net_endpoint::note_presence(connection& of, int error) {
+  const bool is_of_router = recv(of.presence.get(), nullptr, 0, MSG_ERRQUEUE | MSG_DONTWAIT) >= 0;
   end_presence_check(of);
-  const bool has_ended = error == ECONNREFUSED || error == ECONNRESET;
-  suspects_.push_back({of.who, !has_ended});
+  if (!is_of_router && (error == ECONNREFUSED || error == ECONNRESET)) return suspects_.push_back({of.who, false});
+  if (error == 0 && of.is_answer_old) suspects_.push_back({of.who, true});
 }
 
 void net_endpoint::end_presence_check(connection& of) {
@@ -153,14 +170,12 @@ void net_endpoint::verify_suspects() {
   report_losses(first);
 }
 
-/// Reads the kernel's state of all connections. Returns whether an answer is missing. A peer is silent even if only one
-/// of its two connections is silent, because a network may drop the segments of a single connection.
+/// Reads the kernel's state of all control connections. Returns whether an answer is missing.
 bool net_endpoint::note_silence(clock::time_point now) {
   bool is_any_unanswered = false;
   for (const auto& with : connections_) {
     if (with == nullptr || with->is_lost || with->has_ended[control]) continue;
-    kernel_silence silence = silence_of(with->control.socket());
-    if (!with->has_ended[bulk]) silence = worse(silence, silence_of(with->bulk.socket()));
+    const kernel_silence silence = silence_of(with->control.socket());
     is_any_unanswered = is_any_unanswered || silence.is_unanswered;
     if (!silence.is_unanswered || silence.length <= k_shortest_silence) continue;
     with->silent_at = now;
@@ -193,7 +208,7 @@ void net_endpoint::lose(rank who, bool is_silent) {
   losses_[static_cast<std::size_t>(number)].store(who);
   lost_.store(number + 1);
   report_lost(who);
-  is_silent ? mute(with) : close_sockets(with);
+  is_silent && !with.has_ended[control] ? mute(with) : close_sockets(with);
   with.news.clear();
   note_unwritten(with);
 }
@@ -254,19 +269,35 @@ rank net_endpoint::find_dead_peer() {
 //
 // A peer that closes its endpoint ends its bulk connection and sends `goodbye` at the same time. If only the bulk
 // connection has ended, this connection is broken, but the process of the peer may live.
+void net_endpoint::inspect_end(connection& of, clock::time_point now) {
+  const which ended = of.has_ended[control] ? control : bulk;
+  if (!of.has_ended[ended]) return;
+  if (of.presence && has_event(of.presence.get())) read_presence(of);
+  if (now - of.ended_at[ended] > lost_after_)
+    suspects_.push_back({of.who, true});
+  else if (ended == control && !of.presence)
+    check_presence(of);
+}
+
+// A network may drop the segments of the bulk connection alone.
+bool net_endpoint::is_silent_for_too_long(const connection& of, clock::time_point now) const {
+  const auto limit = lost_after_ + k_oldest_answer;
+  if (of.silent_at == now && of.silence > limit) return true;
+  if (of.has_ended[bulk]) return false;
+  const kernel_silence silence = silence_of(of.bulk.socket());
+  return silence.is_certain && silence.length > limit;
+}
+
+// Reads the kernel's state of all connections about once per probe, and more often while an answer is missing.
 void net_endpoint::inspect_connections(clock::time_point now) {
   if (now < next_inspection_) return;
   for (const auto& with : connections_) {
-    if (with != nullptr && with->is_silent) (void)with->control.write();
-    if (with == nullptr || with->is_lost) continue;
-    const bool is_control_due = with->presence && now - with->ended_at[control] > lost_after_;
-    const bool is_bulk_due = !with->has_ended[control] && !with->has_said_goodbye && with->has_ended[bulk] &&
-                             now - with->ended_at[bulk] > lost_after_;
-    if (is_control_due || is_bulk_due) suspects_.push_back({with->who, true});
+    if (with != nullptr && with->is_silent && !with->has_ended[control]) (void)with->control.write();
+    if (with != nullptr && !with->is_lost && !with->has_said_goodbye) inspect_end(*with, now);
   }
   const bool is_any_unanswered = note_silence(now);
   for (const auto& with : connections_)
-    if (with != nullptr && !with->is_lost && with->silent_at == now && with->silence > lost_after_ + k_oldest_answer)
+    if (with != nullptr && !with->is_lost && !with->has_ended[control] && is_silent_for_too_long(*with, now))
       suspects_.push_back({with->who, true});
   next_inspection_ = now + std::min<clock::duration>(lost_after_, k_probe_period / (is_any_unanswered ? 10 : 1));
   verify_suspects();

@@ -265,18 +265,16 @@ class connector {
     return std::move(made_);
   }
 
-  /// Returns the listening address of a peer. Prefers the address at the other end of `connected`. If the peer does not
-  /// listen at that address, returns the nearest address.
-  net_address listening_address(const stream_socket& connected, std::vector<net_address> theirs) const {
+  /// Returns the address at the other end of `connected` with the port at which the peer listens. Returns an address of
+  /// family 0 if the peer does not listen there. The other addresses of the peer may also exist on other hosts.
+  static net_address listening_address(const stream_socket& connected, const std::vector<net_address>& theirs) {
     const net_address end = peer_end(connected.get());
     const auto is_there = [&](const net_address& one) { return one.family == end.family && one.bytes == end.bytes; };
     const auto found = std::ranges::find_if(theirs, is_there);
-    if (found == theirs.end()) {
-      sort_by_nearness(theirs, listener_.addresses());
-      return theirs.empty() ? net_address{} : theirs.front();
-    }
-    found->scope = end.scope;
-    return *found;
+    if (found == theirs.end()) return {};
+    net_address made = *found;
+    made.scope = end.scope;
+    return made;
   }
 
   failure missing() const {

@@ -402,8 +402,7 @@ TEST(net, rings_the_bell_of_a_rank_whose_peer_is_lost) {
   world.stranger()[0] = {};
   sleep_on(bell, doorbell::waiter, epoch, k_patience);
   EXPECT_NE(bell.word[doorbell::waiter].load(), epoch);
-  (void)end.poll({});
-  EXPECT_TRUE(end.is_lost(1));
+  EXPECT_TRUE(poll_until({&end}, [&] { return end.is_lost(1); }));
 }
 
 // A rank dies, but a process that it has forked lives on, like a worker of a data loader. The death of the rank must be

@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 
 #include <linux/filter.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -186,6 +188,52 @@ TEST(net_presence, a_process_has_ended_although_its_listening_socket_was_closed_
     ASSERT_TRUE(world.regroup()) << ranks;
     EXPECT_EQ(world.continued(), std::set<rank>{ranks - 1}) << ranks;
   }
+}
+
+/// Returns the time in milliseconds since this host has received a segment of a connection.
+std::uint32_t silence_of(int socket) {
+  tcp_info of{};
+  socklen_t bytes = sizeof of;
+  EXPECT_EQ(getsockopt(socket, IPPROTO_TCP, TCP_INFO, &of, &bytes), 0);
+  return std::min(of.tcpi_last_ack_recv, of.tcpi_last_data_recv);
+}
+
+// A rank that does not poll learns of a reset long after its arrival.
+TEST(net_presence, a_process_has_ended_although_its_reset_is_read_late) {
+  for (const rank ranks : {2, 3}) {
+    listening_world world(ranks, {ranks - 1});
+    for (rank r = 0; r < ranks - 1; ++r) {
+      for (net_sockets& each : world[r].sockets) {
+        if (!each.control) continue;
+        const linger at_once{.l_onoff = 1, .l_linger = 0};
+        ASSERT_EQ(setsockopt(each.control.get(), SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once), 0);
+      }
+      world[r].listening.clear();
+      world[r].sockets.clear();
+    }
+    const auto limit = std::chrono::steady_clock::now() + k_most_waiting;
+    const int last = world[ranks - 1].connections[0][0].get();
+    while (silence_of(last) < 2 * k_lost_after.count() && std::chrono::steady_clock::now() < limit)
+      std::this_thread::yield();
+    ASSERT_TRUE(world.await_losses()) << ranks;
+    ASSERT_TRUE(world.regroup()) << ranks;
+    EXPECT_EQ(world.continued(), std::set<rank>{ranks - 1}) << ranks;
+  }
+}
+
+// Without the address at which a peer listens, nothing proves that the process has ended.
+TEST(net_presence, a_peer_with_an_unknown_address_may_live) {
+  auto sockets = testing::connect_all(2, AF_INET);
+  sockets[1][0].listens_at = {};
+  sockets[0].clear();
+  const auto end = std::move(*net_endpoint::open({1, 2}, std::move(sockets[1]), {.lost_after = k_lost_after}));
+  const auto home = end->open_home_board();
+  const auto fresh = std::move(*end->open_board(2));
+  const auto limit = std::chrono::steady_clock::now() + k_most_waiting;
+  while (end->find_dead_peer() == k_no_rank && std::chrono::steady_clock::now() < limit) std::this_thread::yield();
+  ASSERT_EQ(fresh->regroup(*home), status::ok);
+  rank missing = k_no_rank;
+  EXPECT_EQ(fresh->meet(&missing), status::peer);
 }
 
 // A network may drop the segments of one connection, and pass those of the other.

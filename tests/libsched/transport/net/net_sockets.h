@@ -78,6 +78,19 @@ inline void encrypt_both(stream_socket& one, stream_socket& other) {
   if (taken != sent) throw std::runtime_error("TLS");
 }
 
+/// Returns an address at which no process listens, so that a rank counts as ended when its connection ends.
+inline net_address deserted_address() {
+  static const descriptor bound(checked(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), "socket"));
+  static const net_address address = [] {
+    sockaddr_in where{};
+    where.sin_family = AF_INET;
+    where.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    checked(bind(bound.get(), reinterpret_cast<const sockaddr*>(&where), sizeof where), "bind");
+    return own_end(bound.get());
+  }();
+  return address;
+}
+
 /// Returns the sockets of all ranks, indexed by rank and then by peer.
 inline std::vector<std::vector<net_sockets>> connect_all(rank ranks, int family, bool is_encrypted = false) {
   const auto count = static_cast<std::size_t>(ranks);
@@ -87,6 +100,7 @@ inline std::vector<std::vector<net_sockets>> connect_all(rank ranks, int family,
     for (std::size_t b = a + 1; b < count; ++b) {
       std::tie(all[a][b].control, all[b][a].control) = connected_pair(family);
       std::tie(all[a][b].bulk, all[b][a].bulk) = connected_pair(family);
+      all[a][b].listens_at = all[b][a].listens_at = deserted_address();
       if (!is_encrypted) continue;
       encrypt_both(all[a][b].control, all[b][a].control);
       encrypt_both(all[a][b].bulk, all[b][a].bulk);
