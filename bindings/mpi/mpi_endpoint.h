@@ -150,7 +150,7 @@ class mpi_endpoint final : public endpoint, public endpoint_liveness {
 
   mpi_links links_;
   std::vector<mpi_edge::memory> orphans_;  ///< messages that close() has received
-  mpi_edge::memory dropped_{};             ///< buffer for the chunks of a payload that exceeds its target
+  mpi_edge::memory dropped_{};             ///< receives chunks of a payload that is longer than its target
 
   mpi_requests requests_;
   std::size_t idle_receives_ = 0;  ///< number of receives posted for control records that may never arrive

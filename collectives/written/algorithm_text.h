@@ -18,7 +18,7 @@ namespace lsched::written {
 struct chunks {
   std::size_t vector = 0;      ///< k_in, k_out, or k_scratch + index of the scratch vector
   std::size_t at = 0;          ///< offset in the text
-  expression first{}, last{};  ///< `first` empty: the whole vector; only `last` empty: the chunk `first`
+  expression first{}, last{};  ///< both empty: the whole vector; only `last` is empty: one chunk
 };
 inline constexpr std::size_t k_in = 0, k_out = 1, k_scratch = 2;
 

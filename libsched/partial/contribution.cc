@@ -180,8 +180,8 @@ std::byte* delivery::publish(std::byte* data, const delivered& what) {
   return slots_[writing_].data;
 }
 
-// Merges an older result into a newer one. Returns true if data was combined. The combined data is in the memory of the
-// older result, so that the newest result stays unchanged.
+// Merges an older result into the newest result. Returns true if data was combined. The memory of the older result then
+// holds the combined data, and the memory of the newest result is unchanged.
 bool delivery::absorb(slot& into, slot& older) {
   into.what.from = older.what.from;
   into.what.mine += older.what.mine;

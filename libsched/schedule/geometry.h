@@ -63,8 +63,8 @@ class cut {
 /// the size of the core is the largest power of two up to N.
 ///
 ///   N = 7:   rank      0   1   2   3   4   5   6
-///            role      P─x     P─x     P─x     c        P proxy, x its extra, c neither
-///            virtual   0       1       2       3        ranks of the core (P and c): 2^levels ranks
+///            role      P─x     P─x     P─x     c        P: proxy, x: extra, c: other core rank
+///            virtual   0       1       2       3        the core has 2^levels ranks
 ///
 /// The first 2*rem ranks form pairs. The even rank of a pair is a proxy. The odd rank is the proxy's extra, which is
 /// not in the core: the proxy contributes for both ranks. Invariants: size == core + rem, rem < core. Lower ranks of

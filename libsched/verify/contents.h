@@ -126,7 +126,7 @@ class contents {
   std::vector<memory> layouts_;  ///< by memory: lengths that lay_out has set for packed lists; empty for other memories
   /// Fingerprints of the leaves of a reduction, by input and contributors (empty: every rank)
   std::map<std::pair<std::uint32_t, std::vector<rank>>, fingerprint> reduced_;
-  std::map<std::uint64_t, std::uint64_t> agreed_;  ///< by function: expression of operand b
+  std::map<std::uint64_t, std::uint64_t> agreed_;  ///< expression of operand b, by function
   /// The first rank that has a range of the postcondition, and the expression of the range on this rank, indexed by
   /// output, begin and end
   std::map<std::tuple<std::uint32_t, std::uint64_t, std::uint64_t>, std::pair<rank, expression>> first_;

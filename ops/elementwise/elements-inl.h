@@ -34,7 +34,7 @@ template <std::size_t Bytes>
 using bits_of_size =
     std::conditional_t<Bytes == 2, std::uint16_t, std::conditional_t<Bytes == 4, std::uint32_t, std::uint64_t>>;
 
-/// The unsigned integer type that has the size of `Number`, an element or a lane.
+/// The unsigned integer type of the same size as `Number`. `Number` is the type of an element or of a lane.
 template <class Number>
 using bits_type = bits_of_size<sizeof(Number)>;
 

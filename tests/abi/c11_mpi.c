@@ -1,10 +1,10 @@
 /* A program whose three ranks communicate through MPI. Checks that lsched_mpi.h is plain C11 and includes all headers
  * that it needs. The ranks compute a sum. The argument selects the transport and the expected result:
  *
- *   auto        the sum must be right, under mpiexec and under `lsched run`
- *   only        all messages are sent through MPI, and the sum must be right
- *   refused     expects the error that libsched_mpi is of another build, 000000000000
- *   local_only  expects the error that LSCHED_MPI_ONLY is impossible under `lsched run` */
+ * - auto: the sum must be right, under mpiexec and under `lsched run`;
+ * - only: all messages are sent through MPI, and the sum must be right;
+ * - refused: the program expects the error that libsched_mpi is of another build, with the id 000000000000;
+ * - local_only: the program expects the error that LSCHED_MPI_ONLY is impossible under `lsched run`. */
 #include <stdio.h>
 #include <string.h>
 

@@ -100,8 +100,8 @@ TEST(nonblocking_creates, tell_of_a_disagreement_when_they_are_waited_for) {
     sum_of_one odd, even;
     diagnostic why;
     ASSERT_EQ(odd.create(mine, why, r == 2 ? LSCHED_MAX : LSCHED_SUM), LSCHED_OK) << why.text;
-    const lsched_status started = lsched_start(odd.schedule, &odd.ticket);  // LSCHED_OK unless the error is already
-                                                                            // known
+    // If the error is already known, the call returns MISMATCH.
+    const lsched_status started = lsched_start(odd.schedule, &odd.ticket);
     EXPECT_TRUE(started == LSCHED_OK || started == LSCHED_ERR_MISMATCH);
     even.create_and_start(mine, 7);
     EXPECT_EQ(lsched_create_wait(odd.schedule, k_limit_ns, &why), LSCHED_ERR_MISMATCH);

@@ -31,8 +31,9 @@ enum class mutation : std::uint8_t {
   lose_signal,     ///< a signal is not sent, not awaited, or not triggered
   change_guard,    ///< an op is skipped in other rounds than before, or in no round
   insert_op,       ///< an inserted op changes the result of another op, or an output after the round has ended
-  multiply,        ///< a result is multiplied by a number that equals 1 in the modular arithmetic of verify()'s
-                   ///< weights, or of its weights and counts
+  /// A result is multiplied by a number that equals 1 in the modular arithmetic of the weights of verify(), or of the
+  /// weights and counts.
+  multiply,
 };
 
 inline constexpr std::array<mutation, 13> k_all_mutations{

@@ -45,7 +45,7 @@ struct goal_edge {
 
 struct goal_rank {
   std::vector<goal_op> ops;
-  std::vector<goal_edge> edges;  ///< sorted by `before`, then "requires" before "irequires", then as written
+  std::vector<goal_edge> edges;  ///< sorted by `before`, then by kind, then by their order in the text
   friend bool operator==(const goal_rank&, const goal_rank&) = default;
 };
 

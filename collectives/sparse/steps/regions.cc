@@ -183,7 +183,7 @@ std::uint64_t capacity_at(const sparse_problem& problem, rank distance, round_no
 }
 
 std::uint64_t items_below(dtype type, item_list list, std::uint64_t from, std::uint64_t position) {
-  std::uint64_t below = from, step = 1;  // invariant: all items before `below` are below the position
+  std::uint64_t below = from, step = 1;  // the first `below` items have lower indices than `position`
   while (step <= list.count - below && index_at(type, list.items, below + step - 1) < position) {
     below += step;
     step *= 2;

@@ -1,7 +1,7 @@
 // The problem: fit a polynomial to points. Computes the gradient of the squared error with respect to the coefficients.
 //
-// The arithmetic is in float. Its operations have the order of the published example. A fit of the square ends with a
-// gradient of exactly zero, so rounding influences the number of steps.
+// The arithmetic is in float. Its operations have the order of the published example. If the points are those of
+// a square function, the fit ends with a gradient of exactly zero. So rounding influences the number of steps.
 #pragma once
 
 #include <algorithm>

@@ -46,8 +46,9 @@ struct net_limits {
   std::chrono::milliseconds attempt{1000};     ///< time for one address of a peer
   std::chrono::milliseconds handshake{2000};   ///< time for the handshake of an accepted connection
   std::chrono::milliseconds lost_after{3000};  ///< silence of a peer's kernel after which the peer is lost
-  std::chrono::milliseconds least_proof{500};  ///< least time for the proof of a connection, even if others wait
-  std::size_t most_strangers = 64;             ///< maximum number of unproven connections beyond the awaited ones
+  std::chrono::milliseconds least_proof{
+      500};                         ///< least time in which a peer must prove itself, even if other peers wait
+  std::size_t most_strangers = 64;  ///< maximum number of unproven connections beyond the awaited ones
 };
 
 /// Connects this rank with all other ranks of `place`. `addresses` has an entry for each rank, and this rank's own

@@ -1,8 +1,8 @@
 // The program of each rank of a job. `lsched run` starts `blame_rank FILE FAMILY END SEED`. One rank, the victim, ends
-// or stops at a random moment. The rank makes calls of the kind FAMILY until a call fails, and writes the error to the
-// shared memory (FILE, see blame_ground.h). If the victim has died, a survivor ends right after its report, and may
-// leave handles open. The errors of the other ranks must still name the victim. If the victim has stopped, a survivor
-// waits until all survivors have reported.
+// or stops at a random moment. Each rank makes calls of the kind FAMILY until a call fails. The rank then writes the
+// error to the shared memory FILE (blame_ground.h). If the victim has died, a survivor ends right after its report, and
+// may leave handles open. The errors of the other ranks must still name the victim. If the victim has stopped, a
+// survivor waits until all survivors have reported.
 #include <signal.h>
 #include <sys/resource.h>
 
