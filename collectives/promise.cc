@@ -137,8 +137,8 @@ result<world_promise> promise_for(std::span<const schedule_ptr> world, const ask
     return failure{
         status::argument,
         std::string(of->name) + ": " + std::string(unknown) +
-            " are not part of schedules, so the outputs cannot be checked: require no collective, dtype, count, "
-            "reduction or root"};
+            " are unknown, because schedules do not contain them. The outputs cannot be checked: omit the "
+            "requirements of a collective, dtype, count, reduction or root"};
   if (of == nullptr && is_asked)
     return failure{status::argument, "\"" + std::string(name) +
                                          "\" does not begin with the name of a collective, so the expected outputs are "

@@ -161,7 +161,7 @@ lsched_status lsched_cuda_free(lsched_world* world, void* memory) {
   if (world == nullptr) return fail(status::argument, "world is null");
   if (memory == nullptr) return LSCHED_OK;
   if (world->process.gpu() == nullptr)
-    return fail(status::argument, "the memory is not from lsched_cuda_alloc: no device is attached");
+    return fail(status::argument, "the memory is not from lsched_cuda_alloc, because no device is attached");
   return guarded(kept_diagnostic(), [&] {
     const bool is_ours = world->process.deallocate_on_device(static_cast<std::byte*>(memory));
     return is_ours ? LSCHED_OK

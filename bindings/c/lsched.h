@@ -864,7 +864,7 @@ LSCHED_CHECKED lsched_status lsched_message_test(lsched_message** message, lsche
 /** Withdraws a message before its transfer begins. The handle is released, and *message becomes NULL.
  * Thread: as lsched_message_wait.
  * Blocks: as lsched_send_post.
- * Errors: BUSY (the message is being transferred or has ended: wait for it). */
+ * Errors: BUSY (the transfer has begun or ended: call lsched_message_wait). */
 LSCHED_CHECKED lsched_status lsched_message_cancel(lsched_message** message);
 
 /** Destroys a mailbox. NULL is OK. The call is local: from now on, ranks that use the mailbox to send to this rank, or

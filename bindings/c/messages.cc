@@ -183,7 +183,9 @@ lsched_status lsched_message_cancel(lsched_message** message) {
     mailbox& in = (*message)->in->commit->made();
     bool is_back = false;
     drives(*(*message)->in).with_engine([&] { is_back = !one.progress.has_ended() && in.take_back(one); });
-    if (!is_back) return fail(status::busy, "the message is being transferred, or has ended: wait for the message");
+    if (!is_back)
+      return fail(status::busy,
+                  "the message cannot be cancelled, because its transfer has begun or ended: call lsched_message_wait");
     conclude(message, nullptr);
     return LSCHED_OK;
   });
