@@ -35,7 +35,7 @@ struct foreign_launch {
   const char* variable;       ///< the environment variable that shows the launch
   std::string_view call;      ///< the function that opens a world of the launcher's processes
 
-  /// Returns a text such as "this process is one of 3 started by an MPI launcher (PMI_SIZE, as of MPICH)".
+  /// Returns a text such as "this process is one of 3 processes started by an MPI launcher (PMI_SIZE, set by MPICH)".
   std::string text() const {
     return "this process is one of " + number + " processes started by " + std::string(launcher) + " (" + variable +
            (mpi.empty() ? "" : ", set by " + std::string(mpi)) + ")";

@@ -38,9 +38,9 @@ struct world_promise {
 /// then agree with the derived values. An error that all ranks share is detected only if it contradicts a value that
 /// the caller states. For example, a world that takes the maximum in place of a sum satisfies the derived
 /// postcondition. Tensors and lists of blocks cannot be derived. Therefore nothing is promised for the outputs of
-/// collectives that need such values (adasum, alltoallv, neighbor_exchange and others). If no registered algorithm has
-/// the schedules' name, operands may be combined in any order if the kernel commutes. A partial round that one call
-/// starts must then send P-1 signals.
+/// collectives that need such values (adasum, alltoallv, neighbor_exchange and others). If the caller names the
+/// collective, or if no registered algorithm has the schedules' name, operands may be combined in any order if the
+/// kernel commutes. A partial round that one call starts must then send P-1 signals.
 ///
 /// `world` must not be empty. Returns ARGUMENT if the collective does not exist or needs values that cannot be derived.
 /// Also returns ARGUMENT if the caller gives a value that does not apply to the collective. If outputs may have any

@@ -6,8 +6,9 @@
 // if the modes are equal. So the library computes in the default mode: round to nearest even, keep subnormals, trap
 // nothing.
 //
-// The library sets the default mode in four cases: in each step of the engine, for each piece of work of a helper
-// thread, for each merge of contributions, and in each C call outside the data path.
+// The library sets the default mode in each step of the engine, for each piece of work of a helper thread, for each
+// merge of contributions, and in each C call outside the data path. The library restores the default mode after each
+// call of a reduction of the application.
 #pragma once
 
 #include <cstdint>

@@ -223,8 +223,8 @@ lsched_status lsched_verify(const lsched_verify_desc* desc, lsched_verification*
     constexpr std::uint32_t k_all_required = LSCHED_REQUIRE_PROMISE * 2 - 1;
     if (known->required > (known->text == nullptr ? 0 : k_all_required))
       return report(diagnostic, argument("required is " + std::to_string(known->required) +
-                                         ", not a combination of LSCHED_REQUIRE_REDUCTION, _DTYPE, _COUNT, _ROOT and "
-                                         "_PROMISE. If `text` is null, set required to 0"));
+                                         ": combine LSCHED_REQUIRE_REDUCTION, _DTYPE, _COUNT, _ROOT and _PROMISE, "
+                                         "or set required to 0 if `text` is null"));
     if (!is_within(known->in_place, 0, 1)) return report(diagnostic, argument("in_place is neither 0 nor 1"));
     const auto posed = known->text != nullptr ? read_text(*known) : read_registered(*known);
     if (!posed) return report(diagnostic, posed.error());

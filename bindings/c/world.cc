@@ -158,7 +158,7 @@ result<open_options> read_config(const lsched_config* config) {
   const bool has_core = known->progress_core >= 0;
   const std::string no_core =
       "progress_core " + std::to_string(known->progress_core) +
-      " is not one of the cores that this process may use: choose a core that `taskset -p` lists, or set -1";
+      " is not one of the cores that this process may use: choose a core that `taskset -cp $$` lists, or set -1";
   if (auto why = first_broken(
           {{known->progress != LSCHED_PROGRESS_THREAD && known->progress != LSCHED_PROGRESS_CALLER,
             "progress (lsched_config or LSCHED_PROGRESS) is neither thread nor caller"},

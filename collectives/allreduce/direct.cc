@@ -1,4 +1,4 @@
-// Reductions for the ranks of one node. A single rank combines each block.
+// Reductions for the ranks of one node. Each block is combined by a single rank, its owner.
 //
 //   scatter   every rank sends block q of its input directly to rank q, which combines all blocks q in rank order
 //   spread    allreduce only: rank q sends the result of block q to all others

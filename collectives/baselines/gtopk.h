@@ -1,6 +1,6 @@
-// gTopk: lists are added pairwise up a tree. Only the k largest items (by magnitude) of each sum are sent to the next
-// rank. (Shi and others, A Distributed Synchronous SGD Algorithm with Global Top-k Sparsification for Low Bandwidth
-// Networks, ICDCS 2019.)
+// gTopk: lists are added pairwise up a tree. Only the k largest items (by magnitude) of each sum are kept, and sent to
+// the parent. (Shi and others, A Distributed Synchronous SGD Algorithm with Global Top-k Sparsification for Low
+// Bandwidth Networks, ICDCS 2019.)
 //
 //   select    residual += gradient; the k largest are the rank's partial result
 //   up        from child to parent: the child's partial result, which the parent adds; k items are kept

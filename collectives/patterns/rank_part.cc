@@ -46,7 +46,8 @@ std::uint64_t pieces_if_segmented(const shape& data, std::uint64_t count) {
   return data.segment == 0 ? std::min<std::uint64_t>(count, 1) : pieces_of(data, count);
 }
 
-// Blocks have at most two lengths: the length of the first block and the length of the last block.
+// Returns the number of non-empty pieces of all blocks. Blocks have at most two lengths: the length of the first block
+// and the length of the last block.
 std::uint64_t block_pieces::filled() const {
   const std::uint64_t number = blocks_.number(), longer = blocks_.count() % number;
   return longer * filled(0) + (number - longer) * filled(number - 1);

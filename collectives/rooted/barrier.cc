@@ -1,8 +1,8 @@
 // Barriers by signals, without payload.
 //
-//   dissemination      (Hensgen, Finkel and Manber, 1988)
+//   dissemination      k = 2 (Hensgen, Finkel and Manber, 1988)
 //   k_dissemination    dissemination with k-1 peers in each step (Hoefler and others, 2006). k is `radix`, or 4 if
-//                      `radix` is 0. k = 4 halves the number of steps, but each step has three signals
+//                      `radix` is 0. k = 4 needs half as many steps as k = 2, but each step has three signals
 //   tree               a k-nomial tree whose radix is `radix`, or 4 if `radix` is 0. A rank signals its parent when the
 //                      whole subtree of the rank has entered. The rank signals its children when all ranks have entered
 //

@@ -10,7 +10,8 @@
 
 namespace lsched {
 
-/// The estimated cost of one round for the busiest rank. Only the choice of an algorithm uses this estimate.
+/// The estimated cost of one round for the busiest rank. The choice of an algorithm and `lsched list` use this
+/// estimate.
 struct sparse_cost {
   double messages = 0;  ///< number of messages in sequence
   double words = 0;     ///< max(sent, received) 4-byte words, including counters and lengths

@@ -205,7 +205,7 @@ class engine {
 
   /// Describes in one line what the instance waits for, and sets `*waits_for` to the rank to blame. A rank whose
   /// process is stopped or ending comes first. Next comes a rank that has not called for the round. If that rank itself
-  /// waits, the last rank of its chain of waits comes next. The last choice is a rank whose message is missing.
+  /// waits, the last rank of its chain of waits is blamed instead. The last choice is a rank whose message is missing.
   std::string describe_wait(const instance& inst, rank* waits_for) const;
 
   /// Writes one line for each waiting or failed instance of a world. Sets `*waits_for` to the first member blamed.

@@ -133,7 +133,7 @@ class op_check {
       const memory_space space = space_of(part);
       const bool is_read_by_host = part.is_sums && !part.is_written;
       if (part.is_sums && space == memory_space::device)
-        return refuse("has sums in device memory, but sums must be in staging memory");
+        return refuse("has sums in device memory: put the sums in staging memory");
       if (space == memory_space::host && !is_read_by_host)
         return refuse("runs on a device, which cannot access its " + name_of(part.which) + " in host memory");
     }

@@ -376,8 +376,8 @@ call_progress session::flush(std::span<const target_part> result, collect_report
   return {};
 }
 
-/// Each rank first drops its uncollected results. A round of the instance `mean` then sums the weights. This round
-/// waits for every remaining rank.
+/// The ranks first make a common round. Then each rank drops its uncollected results, and a round of the instance
+/// `mean` sums the weights. This round waits for every remaining rank.
 call_progress session::model_sync(void* weights, collect_report* report) {
   if (const call_progress why = validate(common_call::model_sync); why.answer != status::ok) return why;
   if (all_.mean == nullptr)

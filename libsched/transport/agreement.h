@@ -13,8 +13,9 @@
 // value.
 //
 // An agreement is never settled for one living member and refused for another. For a member that has not accepted, the
-// first refusal from any member ends the agreement. For a member that has accepted, only a refusal from the proposer
-// ends the agreement.
+// first refusal from any member ends the agreement. For a member that has accepted and is not the proposer, only
+// a refusal from the proposer ends the agreement. For the proposer, a refusal from any living member ends the
+// agreement.
 //
 // tests/models explores this class with a loss between any two messages.
 #pragma once

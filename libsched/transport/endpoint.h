@@ -90,7 +90,7 @@ class endpoint {
   virtual status link(std::uint32_t id, std::span<const member_address> all) = 0;
 
   /// Frees the edges of an instance. No message may be in flight, unless the instance was abandoned. If this rank never
-  /// linked the instance, no other rank may have linked the instance.
+  /// linked the instance, no rank may link the instance, before or after this call.
   virtual void detach(std::uint32_t id) = 0;
 
   // --- cancellation (docs/reference/cancel.md) ------------------------------------------------------------------

@@ -1,5 +1,5 @@
 // Ranks of a node expose areas of their device memory to each other (docs/inside/cuda.md). The transport only stores
-// the descriptions of these areas. The class `device` (engine/device.h) interprets the descriptions.
+// the descriptions of these areas. The class `device_peers` (engine/device_memory.h) interprets the descriptions.
 #pragma once
 
 #include <array>

@@ -14,8 +14,8 @@ class endpoint_liveness {
 
   /// Returns OK, or the error that made the transport fail.
   virtual status health() const { return status::ok; }
-  /// Returns the sender of the unreadable message that has made the transport fail. Returns k_no_rank if there is no
-  /// such message.
+  /// Returns the rank to blame if the transport has failed: the sender of an unreadable message, or this rank if memory
+  /// of its application could not be accessed. Returns k_no_rank if no rank is to blame.
   virtual rank culprit() const { return k_no_rank; }
 
   /// Searches for peers that have died, and for closed peers for which this rank still waits. Records these peers as

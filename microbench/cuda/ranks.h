@@ -11,7 +11,7 @@ namespace lsched::bench {
 void attach_device(lsched_world* world);
 
 /// Runs variants in turn on all ranks. A sample is the time of the slowest rank. The clock of rank 0 determines when
-/// the time is over. All functions are collective.
+/// the time is over. take() is collective.
 class shared_turns {
  public:
   struct way {

@@ -1,6 +1,6 @@
 // Runs Ok-Topk (oktopk_steps.h) for all ranks of a world in one process. Each phase runs on all ranks before the next
-// phase begins. A world may have a thousand ranks. Lists are passed by reference instead of in messages, and the items
-// in these lists are counted.
+// phase begins. A world may have a thousand ranks. Lists are passed by reference instead of in messages. Only the items
+// that messages would carry are counted.
 #pragma once
 
 #include <memory>

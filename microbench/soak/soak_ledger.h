@@ -2,8 +2,8 @@
 //
 // A contribution has `count` 64-bit integers. All arithmetic is modulo 2^64:
 //
-//     element 0 = 1         element 1 = rank + 1        element 2 = hash(seed, rank, call) element j = a_j * element 2
-//     + b_j * element 1 + c_j * element 0,  where the coefficients are a hash of j
+//     element 0 = 1         element 1 = rank + 1        element 2 = hash(seed, rank, call)
+//     element j = a_j * element 2 + b_j * element 1 + c_j * element 0,  where the coefficients are hashes of j
 //
 // A sum of contributions satisfies these relations for any set of contributors. So every result can be checked element
 // by element, without a list of its contributors. The total of all results must equal the total of all offers.

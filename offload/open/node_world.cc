@@ -26,7 +26,7 @@ struct card {
   std::uint32_t ranks_per_core;
   std::uint32_t is_encrypted;
   secret_bytes secret;     ///< only in the card of rank 0
-  segment_source segment;  ///< only in the card of the lowest rank of a node with several ranks
+  segment_source segment;  ///< only in the card of the lowest rank of a node that has a segment
   std::array<net_address, net_listener::k_most_addresses> address;
   std::array<std::byte, 16> unused;
 
@@ -173,7 +173,8 @@ class node_opening {
     return why;
   }
 
-  /// Returns whether this rank needs no shared memory: it has no other rank on its node, and no recorder.
+  /// Returns whether this rank needs no shared memory: the world has several nodes, this rank has no other rank on its
+  /// node, and there is no recorder.
   bool has_no_segment() const { return members_.size() == 1 && !is_one_node() && how_.recorder.empty(); }
 
   std::optional<failure> prepare(card& own) {

@@ -80,7 +80,8 @@ class pmi_client {
     for (rank r = 0; r < where_.size; ++r) {
       if (auto why = ask("cmd=get kvsname=" + space_ + " key=" + key(round, r), "get_result")) return why;
       if (!read_hex(value_of("value"), static_cast<char*>(all) + static_cast<std::uint64_t>(r) * bytes, bytes))
-        return refused("the record of rank " + std::to_string(r) + " is not a record of libsched");
+        return refused("the record of rank " + std::to_string(r) +
+                       " does not have the expected form: install the same libsched for all ranks");
     }
     limit_ = later_limit_;
     return std::nullopt;

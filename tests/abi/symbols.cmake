@@ -1,7 +1,7 @@
 # Compares the symbols that LIBRARY exports, and the version node of each, with the list in GOLDEN. With MODE=update,
 # writes the list instead. MODE=static is for a static library, which has no version nodes. The symbols of a static
-# library are those that another object may refer to. The script omits weak symbols outside of lsched, because the
-# compiler generates them from std templates.
+# library are those that another object may refer to. In this mode, the script omits weak symbols outside of lsched,
+# because the compiler generates them from std templates.
 cmake_minimum_required(VERSION 3.21...3.25)
 set(how "cmake --build build --target update-symbols")
 

@@ -15,8 +15,9 @@ namespace lsched {
 namespace {
 
 /// Counts the outcomes of many recoveries. The first run of a seed has no second death. In each further run, a second
-/// rank dies `i` steps after the first death. If the first run took at most `points` steps, the further runs try every
-/// `i` below the number of these steps. Otherwise there are `points` further runs, each with a random `i`.
+/// rank dies `i` steps after the first death. If the recovery of the first run took at most `points` steps, the further
+/// runs try every `i` below the number of these steps. Otherwise there are `points` further runs, each with a random
+/// `i`.
 struct explored {
   std::uint64_t runs = 0, faults = 0, adopted = 0, repeated = 0;
   std::string first_fault;

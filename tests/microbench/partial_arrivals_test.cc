@@ -1,4 +1,4 @@
-// Tests of the arrival times of calls relative to the start of the round. The tests compute the median of one
+// Tests of the arrival times of calls relative to the start of the round. The tests check the median of one
 // histogram, and the median of a pair of histograms. Such a pair has calls before the start, and calls after the start.
 #include "microbench/partial/partial_arrivals.h"
 

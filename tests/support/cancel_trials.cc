@@ -135,7 +135,7 @@ void run_kind(lsched::world& mine, const trial& how) {
 
 /// Runs a trial on this rank. Sets `by` to the rank that an error names. A round may still end after its call has timed
 /// out. If this rank destroys the schedule after that end, the destruction cancels nothing. Ranks that wait for this
-/// rank in the next round then get LSCHED_ERR_PEER. Therefore LSCHED_ERR_PEER counts as a timeout.
+/// rank in the next round then get LSCHED_ERR_PEER, and give up, too. Therefore LSCHED_ERR_PEER counts as a timeout.
 trial_end come_out(lsched::world& mine, const trial& how, std::int32_t& by) {
   try {
     run_kind(mine, how);

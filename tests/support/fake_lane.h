@@ -1,6 +1,7 @@
 // A lane (libsched/engine/lane.h: an executor of compute jobs) without threads. The seed determines which jobs are
-// accepted, and when and in which pieces they are computed. The seed or the test determines when jobs end. Until a job
-// is computed, its target holds a pattern, unless the target is also an operand.
+// accepted, in which pieces they are computed, and which of them are computed at once. The other jobs are computed when
+// they end. The seed or the test determines when jobs end. Until a job is computed, its target holds a pattern, unless
+// the target is also an operand.
 #pragma once
 
 #include <gtest/gtest.h>

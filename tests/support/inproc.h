@@ -15,8 +15,9 @@
 // overwrite a source too early. Released memory and new memory are filled with a pattern.
 //
 // If the caller breaks an invariant, health() of that endpoint becomes `internal`, and first_fault() describes the
-// error. A message must not exceed the capacity of its edge. No round may be sent twice or left out. No landing slot
-// may be overwritten before it was consumed. A release needs a message.
+// error. A message must not exceed the capacity of its edge. No round may be sent twice. On an edge with
+// credits, no round may be left out. No landing slot may be overwritten before it was consumed. A release needs a
+// message.
 #pragma once
 
 #include <cstdint>

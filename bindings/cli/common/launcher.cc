@@ -86,7 +86,7 @@ bool set_common_variables(std::int32_t rank, std::int32_t ranks, const host_part
   for (const auto& [variable, number] : places)
     if (setenv(variable, std::to_string(number).c_str(), 1) != 0) return false;
   const bool is_whole_world = part.exchanges.empty();  // otherwise, the command has chosen the values for all hosts
-  const int replaces = !is_whole_world || in_environment(k_run_size) != nullptr ? 1 : 0;  // 1 in a nested launcher
+  const int replaces = !is_whole_world || in_environment(k_run_size) != nullptr ? 1 : 0;  // 1 also in a nested launcher
   return setenv("MASTER_ADDR", part.master.c_str(), replaces) == 0 &&
          (part.master_port == 0 || setenv("MASTER_PORT", std::to_string(part.master_port).c_str(), replaces) == 0);
 }

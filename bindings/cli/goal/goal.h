@@ -45,7 +45,8 @@ struct goal_edge {
 
 struct goal_rank {
   std::vector<goal_op> ops;
-  std::vector<goal_edge> edges;  ///< sorted by `before`, then by kind, then by their order in the text
+  /// Sorted by `before`. Of equal edges, those with "requires" come first, in the order of the text.
+  std::vector<goal_edge> edges;
   friend bool operator==(const goal_rank&, const goal_rank&) = default;
 };
 

@@ -377,7 +377,7 @@ std::unique_ptr<frame_stream> take_connection() {
   const int out = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, k_least);
   const int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
   if (in < 0 || out < 0 || nothing < 0)
-    throw command_failure("--agent needs standard input and standard output, but one of the two is closed");
+    throw command_failure("--agent needs open standard input and output, /dev/null, and free file descriptors");
   dup2(nothing, STDIN_FILENO);
   dup2(STDERR_FILENO, STDOUT_FILENO);
   close(nothing);

@@ -26,7 +26,7 @@ enum class frame_kind : std::uint32_t {
   input,         ///< bytes of standard input for rank 0; no bytes: the end of standard input
   signal,        ///< number: a signal for all ranks
   end,           ///< asks the agent to end all ranks
-  answer,        ///< number: the status of an exchange; bytes: an exchange_answer, followed by its bytes
+  answer,        ///< bytes: an exchange_answer, which has the status of the exchange, followed by its bytes
   output,        ///< lines of standard output
   error,         ///< lines of standard error
   input_taken,   ///< the bytes of the last frame `input` have been written

@@ -16,7 +16,9 @@ class Memory(NamedTuple):
     count: int
     dtype: int  # number in the C interface; 0: not supported
     keeps: Any
-    is_on_device: bool = False  # true: memory of a CUDA device, or managed memory
+    # True for memory of a CUDA device. Managed memory is device memory if it was read through
+    # __cuda_array_interface__, and host memory if it was read through DLPack.
+    is_on_device: bool = False
     kind: str = ""  # "bool", "complex" (each element is two elements of the C interface), or "" for real numbers
 
     @property

@@ -63,8 +63,8 @@ class control_stream {
   };
   /// Returns the message that lands now, or nullptr.
   const landing* landing_message() const { return is_landing_ ? &landing_ : nullptr; }
-  /// Begins to land the next frame if the frame is a message that is longer than the buffer. The heads of the message
-  /// must have arrived. Returns whether a landing has begun.
+  /// Begins to land the next frame if its heads have arrived, and if the frame is a message that is longer than the
+  /// buffer. Returns whether a landing has begun. If the lengths in the heads contradict each other, sets is_invalid().
   bool begin_landing();
   /// Drops the payload of the landing message.
   void ignore_landing() { landing_.is_ignored = true; }

@@ -13,8 +13,8 @@
 // a `goodbye`. Each rank that detects a loss informs its peers, and then ignores all bytes of the lost rank.
 //
 // A lost rank is silent if its process may live. Either its kernel does not answer, or only its connection has ended.
-// As soon as a network partition heals, the silent rank is informed of its loss. Otherwise the silent rank would regard
-// the informing rank as a process that has ended.
+// As soon as a network partition heals, the silent rank is informed of its loss over connections that have not ended.
+// Otherwise the silent rank would regard the informing rank as a process that has ended.
 #pragma once
 
 #include <array>

@@ -190,8 +190,8 @@ bool net_endpoint::was_silent(rank peer, clock::time_point now) const {
   return with != nullptr && !with->is_lost && with->silent_at && now - *with->silent_at < k_remembered;
 }
 
-// Informs a peer that this rank regards it as lost. The control socket remains open, because the peer could not
-// distinguish a closed socket from the end of this process.
+// Informs a peer that this rank regards it as lost. The control socket remains open, because the peer's kernel would
+// report a closed socket in the same way as the end of this process.
 void net_endpoint::mute(connection& of) {
   for (const int socket : {of.control.socket(), of.bulk.socket()})
     (void)epoll_ctl(set_.get(), EPOLL_CTL_DEL, socket, nullptr);
@@ -265,7 +265,8 @@ rank net_endpoint::find_dead_peer() {
   return lost_after(0);
 }
 
-// Reads the kernel's state of all connections about once per probe, and more often while an answer is missing.
+// Handles a control or bulk connection that has ended without `goodbye`: repeats the check of the peer's presence, or
+// decides that the peer is silent.
 //
 // A peer that closes its endpoint ends its bulk connection and sends `goodbye` at the same time. If only the bulk
 // connection has ended, this connection is broken, but the process of the peer may live.

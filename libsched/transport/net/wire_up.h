@@ -46,14 +46,13 @@ struct net_limits {
   std::chrono::milliseconds attempt{1000};     ///< time for one address of a peer
   std::chrono::milliseconds handshake{2000};   ///< time for the handshake of an accepted connection
   std::chrono::milliseconds lost_after{3000};  ///< silence of a peer's kernel after which the peer is lost
-  std::chrono::milliseconds least_proof{
-      500};                         ///< least time in which a peer must prove itself, even if other peers wait
-  std::size_t most_strangers = 64;  ///< maximum number of unproven connections beyond the awaited ones
+  std::chrono::milliseconds least_proof{500};  ///< least time that a peer has for its proof, even if other peers wait
+  std::size_t most_strangers = 64;             ///< maximum number of unproven connections beyond the awaited ones
 };
 
 /// Connects this rank with all other ranks of `place`. `addresses` has an entry for each rank, and this rank's own
-/// entry is ignored. Blocks until all ranks are connected. All ranks must call this function. If a rank could not be
-/// reached in time, returns TIMEOUT with that rank and the reason.
+/// entry is ignored. Blocks until this rank is connected with all other ranks, or has failed. All ranks must call this
+/// function. If a rank could not be reached in time, returns TIMEOUT with that rank and the reason.
 result<std::vector<net_sockets>> wire_up(const world& place, const net_listener& listener, const net_job& job,
                                          const std::vector<std::vector<net_address>>& addresses,
                                          const net_limits& limits = {});

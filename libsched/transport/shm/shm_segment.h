@@ -2,8 +2,8 @@
 //
 // The segment is an anonymous memory file (memfd). It has no name in the file system. The kernel frees the memory when
 // the last process that maps it has ended, even if processes are killed. The size of the file is sealed, and only the
-// user who has created the file may open it. Programs that are started by exec inherit no descriptor of the segment.
-// Locations in the segment are given as offsets from its start, which are valid in every process.
+// user who has created the file may open it. A process that has mapped the segment keeps no descriptor that programs
+// inherit. Locations in the segment are given as offsets from its start, which are valid in every process.
 //
 //     | header | page 0 | … | recording | region 0 | …          region r starts at data_offset + r * stride
 //

@@ -225,7 +225,7 @@ TEST(Command, a_benchmark_that_cannot_write_says_so_once_before_it_measures) {
 TEST(Command, failures_of_the_library_are_one_line_and_1) {
   const std::vector<std::pair<words, std::string>> requests{
       {{"show", "allreduce", "--op", "band", "--dtype", "f32"}, "lsched: LSCHED_ERR_ARGUMENT: "},
-      {{"show", "/etc/passwd"}, "lsched: LSCHED_ERR_ARGUMENT: /etc/passwd: not an algorithm file"},
+      {{"show", "/etc/passwd"}, "lsched: LSCHED_ERR_ARGUMENT: /etc/passwd: the file is not an algorithm file"},
   };
   for (const auto& [arguments, start] : requests) {
     const outcome it = run(lsched(arguments));
@@ -286,7 +286,7 @@ TEST(Command, says_why_a_file_cannot_be_read) {
 TEST(Command, says_what_is_wrong_with_a_file_and_with_which) {
   const std::vector<std::tuple<words, std::string, std::string>> cases{
       {{"trace", "--svg", "/dev/null"}, R"({"traceEvents":[]})", "the trace contains no op of a schedule"},
-      {{"trace"}, "", "line 1, column 1: not valid JSON"},
+      {{"trace"}, "", "line 1, column 1: the file is not valid JSON"},
       {{"postmortem"}, "libsched", "not a recording"},
       {{"simulate"}, "// GOAL\nnum_ranks x\n", "line 2, column 11: expected a number (the number of ranks)"},
       {{"verify"}, "rank 0 {\n}\n", "not an algorithm file, a schedule file, an MSCCL program or a GOAL program"},

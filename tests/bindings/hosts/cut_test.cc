@@ -125,7 +125,7 @@ class summing_rank {
 };
 
 /// With `link`, the link of the host is down. With `rules`, packets between the host and all others are dropped. With
-/// `pair`, packets between the host and the next host are dropped, but a third host can reach both.
+/// `pair`, packets between the host and the next host are dropped. A third host, if there is one, can reach both.
 enum class cut_kind { link, rules, pair };
 
 struct cut {

@@ -76,8 +76,8 @@ TEST(region_parts, an_end_of_what_is_dense_is_found_at_once) {
   }
 }
 
-/// A narrow region has one part for each element. Wide regions get the parts that narrow regions do not need. With only
-/// four parts in each region, the test would not find the ends of the dense range.
+/// A narrow region has one part for each element. Wide regions get the parts that narrow regions do not need. Four
+/// parts in each region would be too few to find the ends of the dense range.
 TEST(region_parts, narrow_regions_leave_theirs_to_wide_ones) {
   constexpr rank k_ranks = 2000;
   const sparse_problem of = problem_of(k_ranks, 1 << 20);

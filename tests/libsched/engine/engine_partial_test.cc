@@ -339,7 +339,8 @@ TEST(partial, a_majority_round_waits_for_the_drawn_rank_and_for_no_other) {
     }
 }
 
-/// If one of the needed candidates does not call, the round does not start. Calls of other ranks have no effect.
+/// If one of the needed candidates does not call, the round does not start. Calls of ranks that are not
+/// candidates have no effect.
 TEST(partial, a_round_waits_for_as_many_candidates_as_it_takes) {
   for (const rank size : {2, 3, 5, 8, 13})
     for (const char* words : {"first_of(2)", "all_of(2)", "quorum(2)", "quorum(2)+every(3)", "all_of(2)+every(3)"}) {

@@ -471,7 +471,7 @@ TEST(net, replaces_sockets_only_in_the_children_of_the_rank) {
   EXPECT_EQ(how, 0);
 }
 
-/// Returns memory of which no access of the given kind is permitted.
+/// Returns memory that permits only the accesses in `protection`.
 std::byte* protected_memory(std::uint64_t bytes, int protection) {
   return static_cast<std::byte*>(mmap(nullptr, bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
 }
