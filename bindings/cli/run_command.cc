@@ -102,9 +102,10 @@ void add_run_command(CLI::App& app, command_context& context) {
       "found.\n"
       "-np is accepted in place of -n.\n"
       "With --hosts, ssh (or LSCHED_RSH) starts `lsched run --agent` on each other host, at the path of\n"
-      "this program. Ranks have this working directory. Ranks on other hosts have the variables LSCHED_...,\n"
-      "PATH, LD_LIBRARY_PATH and PYTHONPATH of this command, and ranks on this host all its variables. The\n"
-      "ranks of a host end when the connection to that host ends.\n"
+      "this program. Ranks have this working directory. Ranks on this host have all variables of this\n"
+      "command but SSH_CONNECTION. Ranks on other hosts have its variables LSCHED_..., PATH,\n"
+      "LD_LIBRARY_PATH, PYTHONPATH, UCX_NET_DEVICES, GLOO_SOCKET_IFNAME and NCCL_SOCKET_IFNAME. The ranks\n"
+      "of a host end when the connection to that host ends.\n"
       "Example:  lsched run -n 4 --timeout 60 ./my_program --size 1000");
   command->callback([&context, options, ranks] {
     if (options->is_agent) {
