@@ -120,6 +120,7 @@ class net_endpoint final : public endpoint, public endpoint_liveness, private bo
     bool is_lost = false;
     bool is_cut = false;                 ///< a system call has failed because the peer does not answer
     bool is_answer_old = false;          ///< when the connection broke, the peer's kernel had been silent for long
+    int resets = 0;                      ///< number of times that `presence` was reset
     bool is_silent = false;              ///< lost, but the process may live
     bool has_ended[2] = {false, false};  ///< no more bytes will arrive on the control or bulk socket
     std::chrono::steady_clock::time_point ended_at[2]{};

@@ -27,6 +27,8 @@ constexpr auto k_shortest_silence = k_probe_period * 3 / 2;
 /// Number of unanswered probes that make a silence certain, because a single probe could be lost. By default, the
 /// kernel sends four probes before an idle connection counts as lost (net_limits::lost_after).
 constexpr std::uint8_t k_certain_probes = 3;
+/// Number of times that a check of a peer's presence is repeated at once.
+constexpr int k_most_resets = 3;
 /// After the end of a network partition, the kernel repeats bytes within this time.
 constexpr std::chrono::seconds k_remembered{5};
 
@@ -93,7 +95,8 @@ void net_endpoint::note_broken(connection& to) {
 // The end of a connection does not prove that the process of the peer has ended. For example, a firewall that forgets a
 // connection resets this connection, although both processes live. A process that has ended does not listen any more.
 // So this rank connects to the listening socket of the peer. The kernel of the peer may still accept this connection
-// while the process is ending. That kernel then resets the connection as soon as it closes the listening socket.
+// while the process is ending. That kernel then resets the connection as soon as it closes the listening socket, and
+// refuses the next one.
 //
 // If the last answer is old, a network partition may just have healed. Then the decision must not wait, because the
 // other connections heal, too. The process has ended long ago or lives, so an accepted connection decides.
@@ -122,13 +125,15 @@ void net_endpoint::read_presence(connection& of) {
   note_presence(of, error);
 }
 
-/// Ends the check. `error`: the error of its connection, or 0. Only an error that comes from the peer's kernel proves
-/// that the process has ended. A router reports an error by ICMP, and the kernel then stores the error in a queue.
-/// Without a proof, inspect_connections() repeats the check, or decides that the peer is silent.
+/// Ends the check. `error`: the error of its connection, or 0. Only a refusal by the peer's kernel proves that the
+/// process has ended. A router reports an error by ICMP, and the kernel (Linux 5.8 or later) then stores the error in a
+/// queue. If the connection was accepted and then reset, the listening socket was closed, or a firewall has interfered.
+/// The next attempt shows which. Without a proof, inspect_end() repeats the check, or decides that the peer is silent.
 void net_endpoint::note_presence(connection& of, int error) {
   const bool is_of_router = recv(of.presence.get(), nullptr, 0, MSG_ERRQUEUE | MSG_DONTWAIT) >= 0;
   end_presence_check(of);
-  if (!is_of_router && (error == ECONNREFUSED || error == ECONNRESET)) return suspects_.push_back({of.who, false});
+  if (!is_of_router && error == ECONNREFUSED) return suspects_.push_back({of.who, false});
+  if (error == ECONNRESET && ++of.resets <= k_most_resets) return check_presence(of);
   if (error == 0 && of.is_answer_old) suspects_.push_back({of.who, true});
 }
 

@@ -260,21 +260,22 @@ class connector {
   }
 
   std::vector<net_sockets> take() {
-    for (std::size_t peer = 0; peer < made_.size(); ++peer)
-      if (made_[peer].control) made_[peer].listens_at = listening_address(made_[peer].control, addresses_[peer]);
+    for (rank peer = 0; peer < place_.size; ++peer)
+      if (net_sockets& of = made_[static_cast<std::size_t>(peer)]; of.control)
+        of.listens_at = listening_address(of.control, peer);
     return std::move(made_);
   }
 
-  /// Returns the address at the other end of `connected` with the port at which the peer listens. Returns an address of
-  /// family 0 if the peer does not listen there. The other addresses of the peer may also exist on other hosts.
-  static net_address listening_address(const stream_socket& connected, const std::vector<net_address>& theirs) {
-    const net_address end = peer_end(connected.get());
+  /// Returns the address at which a peer listens on the host at the other end of `connected`. Returns an address of
+  /// family 0 if the port is unknown. The other addresses of the peer may also exist on other hosts.
+  net_address listening_address(const stream_socket& connected, rank peer) const {
+    net_address end = peer_end(connected.get());
+    if (peer < place_.self) return end;  // this rank has connected to the listening socket
     const auto is_there = [&](const net_address& one) { return one.family == end.family && one.bytes == end.bytes; };
-    const auto found = std::ranges::find_if(theirs, is_there);
-    if (found == theirs.end()) return {};
-    net_address made = *found;
-    made.scope = end.scope;
-    return made;
+    const std::vector<net_address>& theirs = addresses_[static_cast<std::size_t>(peer)];
+    if (std::ranges::count_if(theirs, is_there) != 1) return {};
+    end.port = std::ranges::find_if(theirs, is_there)->port;
+    return end;
   }
 
   failure missing() const {

@@ -32,6 +32,7 @@ constexpr auto k_lost_after = 100ms;
 struct member {
   std::vector<net_sockets> sockets;
   std::vector<descriptor> listening;
+  int listener = -1;  ///< a listening socket of the endpoint
   std::unique_ptr<net_endpoint> end;
   std::unique_ptr<board> home, fresh;
   std::vector<std::array<descriptor, 2>> connections;  ///< a second descriptor of each connection, by peer
@@ -112,6 +113,7 @@ class listening_world {
       auto& ends = of.connections.emplace_back();
       if (each.control) ends = {descriptor(dup(each.control.get())), descriptor(dup(each.bulk.get()))};
     }
+    of.listener = of.listening.front().get();
     of.end = std::move(*net_endpoint::open({self, ranks}, std::move(of.sockets), {.lost_after = k_lost_after},
                                            std::move(of.listening)));
     of.home = of.end->open_home_board();
@@ -188,6 +190,22 @@ TEST(net_presence, a_process_has_ended_although_its_listening_socket_was_closed_
     ASSERT_TRUE(world.regroup()) << ranks;
     EXPECT_EQ(world.continued(), std::set<rank>{ranks - 1}) << ranks;
   }
+}
+
+// A firewall may also reset the connection by which a rank finds out whether the peer's process exists.
+TEST(net_presence, a_peer_that_listens_lives_although_further_connections_are_reset) {
+  listening_world world(2, {0, 1});
+  world.reset(0, 1);
+  const auto limit = std::chrono::steady_clock::now() + k_most_waiting;
+  const linger at_once{.l_onoff = 1, .l_linger = 0};
+  while (world[1].end->find_dead_peer() == k_no_rank && std::chrono::steady_clock::now() < limit) {
+    world.poll();
+    const descriptor accepted(accept4(world[0].listener, nullptr, nullptr, SOCK_CLOEXEC));
+    if (accepted) (void)setsockopt(accepted.get(), SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+  }
+  ASSERT_TRUE(world.await_losses());
+  ASSERT_TRUE(world.regroup());
+  EXPECT_EQ(world.continued(), std::set<rank>{0});
 }
 
 /// Returns the time in milliseconds since this host has received a segment of a connection.
