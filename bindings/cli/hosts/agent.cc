@@ -37,7 +37,8 @@ namespace {
 
 using clock = std::chrono::steady_clock;
 
-constexpr std::size_t k_longest_line = 65536;  ///< a longer line is relayed in parts
+constexpr std::size_t k_longest_line = 65536;               ///< a longer line is relayed in parts
+constexpr std::array k_forwarded{SIGINT, SIGTERM, SIGHUP};  ///< signals that the command sends as frames
 constexpr int k_beat_ms = std::chrono::milliseconds(k_beat_period).count();
 constexpr std::chrono::seconds k_longest_output{2};  ///< maximum wait for the end of the outputs after the launcher has
                                                      ///< ended
@@ -103,12 +104,19 @@ class agent {
       theirs.push_back(ends[1]);
     }
     const pid_t self = getpid();
+    // This process ignores these signals, and the kernel drops an ignored signal unless it is blocked. So a signal that
+    // the command sends before the launcher has restored its actions is not lost.
+    sigset_t kept, earlier;
+    sigemptyset(&kept);
+    for (const int number : k_forwarded) sigaddset(&kept, number);
+    sigprocmask(SIG_BLOCK, &kept, &earlier);
     launcher_ = fork();
+    if (launcher_ != 0) sigprocmask(SIG_SETMASK, &earlier, nullptr);
     if (launcher_ < 0) return false;
     if (launcher_ == 0) {
       prctl(PR_SET_PDEATHSIG, SIGKILL);
       if (getppid() != self) _exit(1);  // the agent died before prctl
-      be_launcher(path, pipes, std::move(theirs));
+      be_launcher(path, pipes, std::move(theirs), earlier);
     }
     for (const int each : theirs) close(each);
     close(pipes[0][0]);
@@ -144,12 +152,13 @@ class agent {
 
  private:
   [[noreturn]] void be_launcher(const std::string& path, const std::array<std::array<int, 2>, 4>& pipes,
-                                std::vector<int> theirs) {
+                                std::vector<int> theirs, const sigset_t& signals) {
     setpgid(0, 0);
     setrlimit(RLIMIT_NOFILE, &descriptors_);
     for (const int number : {SIGTERM, SIGPIPE}) signal(number, SIG_DFL);
     signal(SIGINT, order_.ignores_interrupts ? SIG_IGN : SIG_DFL);
     signal(SIGHUP, order_.ignores_hangups ? SIG_IGN : SIG_DFL);
+    sigprocmask(SIG_SETMASK, &signals, nullptr);
     dup2(pipes[0][0], STDIN_FILENO);
     dup2(pipes[1][1], STDOUT_FILENO);
     dup2(pipes[2][1], STDERR_FILENO);
@@ -387,8 +396,8 @@ std::unique_ptr<frame_stream> take_connection() {
 }  // namespace
 
 int run_agent() {
-  // The command sends signals as frames.
-  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) signal(number, SIG_IGN);
+  for (const int number : k_forwarded) signal(number, SIG_IGN);
+  signal(SIGPIPE, SIG_IGN);
   const auto command = take_connection();
   command->send(std::string(k_agent_greeting) + lsched_version() + " " + std::to_string(find_free_port()) + " " +
                 own_host_name() + " " + addresses_of_shell() + "\n");

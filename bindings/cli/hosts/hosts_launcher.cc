@@ -34,6 +34,7 @@ using clock = std::chrono::steady_clock;
 
 constexpr auto k_longest_end = 10s;  ///< time for all agents to end their ranks
 constexpr auto k_greeting_time = 60s;
+constexpr auto k_longest_shell_end = 3s;  ///< time for all remote shells to end
 
 /// Returns the variables that ranks on other hosts get.
 std::vector<std::string> forwarded_variables() {
@@ -120,7 +121,8 @@ class hosts_launcher {
   }
   ~hosts_launcher() {
     for (auto& each : hosts_) each->close();
-    for (auto& each : hosts_) each->wait_for_shell();
+    const auto deadline = clock::now() + k_longest_shell_end;
+    for (auto& each : hosts_) each->wait_for_shell(std::max(0ns, std::chrono::nanoseconds(deadline - clock::now())));
     close(signals_);
   }
   hosts_launcher(const hosts_launcher&) = delete;

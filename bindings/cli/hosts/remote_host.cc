@@ -1,6 +1,8 @@
 #include "bindings/cli/hosts/remote_host.h"
 
+#include <arpa/inet.h>
 #include <limits.h>
+#include <netinet/in.h>
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -26,10 +28,29 @@ namespace {
 
 constexpr std::uint64_t k_longest_from_agent = 1 << 20;  ///< bytes in a frame
 
-/// Returns the address, or "" for a loopback address and for an address with the name of an interface.
-std::string address_for_others(const std::string& address) {
-  const bool is_of_one_host = address.starts_with("127.") || address == "::1" || address.find('%') != std::string::npos;
-  return is_of_one_host ? "" : address;
+/// Returns the address, or "" if other hosts cannot use the text, because it is another text, a loopback address, or an
+/// address with the name of an interface.
+std::string address_for_others(const std::string& text) {
+  in_addr v4{};
+  in6_addr v6{};
+  const bool is_v4 = inet_pton(AF_INET, text.c_str(), &v4) == 1;
+  const bool is_v6 = !is_v4 && inet_pton(AF_INET6, text.c_str(), &v6) == 1;
+  if (is_v6 && IN6_IS_ADDR_V4MAPPED(&v6)) return address_for_others(text.substr(text.rfind(':') + 1));
+  if (is_v4) return v4.s_addr == INADDR_ANY || (ntohl(v4.s_addr) >> 24) == 127 ? "" : text;
+  return is_v6 && !IN6_IS_ADDR_LOOPBACK(&v6) && !IN6_IS_ADDR_UNSPECIFIED(&v6) ? text : "";
+}
+
+/// Returns whether the text is an address of this host.
+bool is_own_address(const std::string& text) {
+  sockaddr_in6 v6{.sin6_family = AF_INET6};
+  sockaddr_in v4{.sin_family = AF_INET};
+  const bool is_v4 = inet_pton(AF_INET, text.c_str(), &v4.sin_addr) == 1;
+  if (!is_v4 && inet_pton(AF_INET6, text.c_str(), &v6.sin6_addr) != 1) return false;
+  const int tried = socket(is_v4 ? AF_INET : AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const auto* const address = is_v4 ? reinterpret_cast<const sockaddr*>(&v4) : reinterpret_cast<const sockaddr*>(&v6);
+  const bool is_own = tried >= 0 && bind(tried, address, is_v4 ? sizeof v4 : sizeof v6) == 0;
+  if (tried >= 0) ::close(tried);
+  return is_own;
 }
 
 /// Quotes the word for the shell of a host.
@@ -130,6 +151,7 @@ std::string remote_host::read_greeting() {
     system_name_ = name;
     address_ = address_for_others(address);
     command_address_ = address_for_others(command_address);
+    if (!is_own_address(command_address_)) command_address_.clear();  // the address of a gateway or a jump host
   }
   return "";
 }

@@ -206,9 +206,24 @@ TEST(run_hosts, the_master_has_an_address_that_sshd_has_reported) {
     return it.out.substr(0, it.out.find('\n'));
   };
   EXPECT_EQ(master("me@a:1,b:1", "10.0.0.1 5000 10.0.0.2 22"), "10.0.0.2");
-  EXPECT_EQ(master("localhost:1,b:1", "10.0.0.1 5000 10.0.0.2 22"), "10.0.0.1");
-  EXPECT_EQ(master("me@a:1,b:1", "127.0.0.1 5000 127.0.0.1 22"), "a");
-  EXPECT_EQ(master("me@a:1,b:1", "fe80::1%eth0 5000 fe80::2%eth0 22"), "a");
+  for (const char* const useless : {"127.0.0.1 5000 127.0.0.1 22", "fe80::1%eth0 5000 fe80::2%eth0 22",
+                                    "::ffff:127.0.0.1 5000 ::ffff:127.0.0.1 22", "UNKNOWN 65535 UNKNOWN 65535"})
+    EXPECT_EQ(master("me@a:1,b:1", useless), "a") << useless;
+  const std::string own = master("localhost:1,b:1", "");                      // the name of this host
+  EXPECT_EQ(master("localhost:1,b:1", "203.0.113.9 5000 10.0.0.2 22"), own);  // the address of a jump host
+}
+
+// The launcher of the host has not restored its actions of signals yet.
+TEST(run_hosts, a_signal_that_arrives_with_the_order_reaches_the_ranks) {
+  const temporary_file first("");
+  const remote_shell shell("(dd bs=1 count=1 of=" + first.path + " 2>/dev/null; echo ready >&2; sleep 0.3; exec cat " +
+                           first.path + " -) | \"$@\" | cat");
+  for (int i = 0; i < 5; ++i) {
+    program it(script_on("a:1", "exec sleep 1000"), shell.environment());
+    ASSERT_TRUE(it.wait_for_error("ready", 1)) << it.err();
+    it.send(SIGINT);
+    EXPECT_EQ(it.finish(), 128 + SIGINT) << it.err();
+  }
 }
 
 TEST(run_hosts, each_node_writes_a_recording_even_with_one_rank) {
