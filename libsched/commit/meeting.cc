@@ -44,6 +44,9 @@ meeting::meeting(engine& runs, membership_ptr parent, board& former, std::unique
       homes_(parent_->homes().begin(), parent_->homes().end()),
       board_(std::move(fresh)) {
   std::iota(ranks_.begin(), ranks_.end(), 0);
+  rank home = k_no_rank;
+  for (rank others = 0; (home = engine_.net().liveness().lost_after(others)) != k_no_rank; ++others)
+    lost_before_.push_back(home);
   if (const status answer = board_->regroup(former); answer != status::ok)
     (void)end({answer,
                "MPI does not continue after the death of a rank, so survivors cannot open a world: open "
@@ -72,8 +75,12 @@ bool meeting::advance() {
   return end({answer, "the ranks of the new world could not be connected"});
 }
 
+// Ranks of a node meet through shared memory. There, a rank that other hosts have lost may still answer. No commit with
+// this rank can succeed.
 bool meeting::make() {
   if (is_of_survivors_) homes_.assign(board_->homes().begin(), board_->homes().end());
+  const auto lost = std::ranges::find_first_of(homes_, lost_before_);
+  if (lost != homes_.end()) return end(cut_off(parent_->rank_of(*lost)));
   const rank home = parent_->home_of(parent_->place().self);
   const auto self = static_cast<rank>(std::ranges::find(homes_, home) - homes_.begin());
   made_ = std::make_shared<const membership>(homes_, self, name_of_made(), board_->number());

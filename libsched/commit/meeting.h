@@ -65,9 +65,10 @@ class meeting final : public engine_task {
   engine& engine_;
   const membership_ptr parent_;
   const bool is_of_survivors_;
-  const std::string name_;   ///< last part of the new world's name
-  std::vector<rank> ranks_;  ///< ranks of the parent for which the meeting waits
-  std::vector<rank> homes_;  ///< home ranks of ranks_
+  const std::string name_;           ///< last part of the new world's name
+  std::vector<rank> ranks_;          ///< ranks of the parent for which the meeting waits
+  std::vector<rank> homes_;          ///< home ranks of ranks_
+  std::vector<rank> lost_before_{};  ///< home ranks that were lost before the meeting of survivors began
   std::unique_ptr<board> board_;
   rank missing_ = k_no_rank;               ///< index in ranks_ of a rank whose offer is missing
   std::optional<failure> gives_up_for_{};  ///< if set: error with which the meeting ends once the offer is withdrawn
