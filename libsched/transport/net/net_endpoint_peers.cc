@@ -96,10 +96,11 @@ void net_endpoint::note_broken(connection& to) {
 // connection resets this connection, although both processes live. A process that has ended does not listen any more.
 // So this rank connects to the listening socket of the peer. The kernel of the peer may still accept this connection
 // while the process is ending. That kernel then resets the connection as soon as it closes the listening socket, and
-// refuses the next one.
+// refuses the next connection.
 //
 // If the last answer is old, a network partition may just have healed. Then the decision must not wait, because the
-// other connections heal, too. The process has ended long ago or lives, so an accepted connection decides.
+// other connections heal, too. The process has either ended long ago or lives. So if the kernel accepts the connection,
+// the peer is silent at once.
 void net_endpoint::check_presence(connection& of) {
   if (of.is_cut) return suspects_.push_back({of.who, true});
   if (of.listens_at.family == 0) return;
@@ -128,7 +129,8 @@ void net_endpoint::read_presence(connection& of) {
 /// Ends the check. `error`: the error of its connection, or 0. Only a refusal by the peer's kernel proves that the
 /// process has ended. A router reports an error by ICMP, and the kernel (Linux 5.8 or later) then stores the error in a
 /// queue. If the connection was accepted and then reset, the listening socket was closed, or a firewall has interfered.
-/// The next attempt shows which. Without a proof, inspect_end() repeats the check, or decides that the peer is silent.
+/// The next attempt distinguishes the two cases. Without a proof, inspect_end() repeats the check, or decides that the
+/// peer is silent.
 void net_endpoint::note_presence(connection& of, int error) {
   const bool is_of_router = recv(of.presence.get(), nullptr, 0, MSG_ERRQUEUE | MSG_DONTWAIT) >= 0;
   end_presence_check(of);
