@@ -5,6 +5,7 @@
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 namespace lsched {
 namespace {
@@ -190,13 +191,12 @@ result<new_world> joined_world::await(std::unique_ptr<meeting> made, driver::clo
 }
 
 std::optional<failure> joined_world::cancel(std::span<instance** const> gone) {
-  process_.driver().with_engine([&] {
-    for (instance** one : gone)
-      if (*one != nullptr) process_.engine().cancel(**one);
-  });
+  std::vector<instance*> all;
   for (instance** one : gone)
-    if (*one != nullptr)
-      if (auto why = await_readers(**one)) return why;
+    if (*one != nullptr) all.push_back(*one);
+  process_.driver().with_engine([&] { process_.engine().cancel(all); });
+  for (instance* const one : all)
+    if (auto why = await_readers(*one)) return why;
   return std::nullopt;
 }
 

@@ -105,8 +105,10 @@ class engine {
   /// commit has not settled, or jobs were left to the device, returns OK, and the instance is freed later.
   status remove(instance& inst);
 
-  /// Cancels the instance on all ranks. The instance fails with CANCELLED. The culprit is the first rank that has
-  /// cancelled the instance. Does nothing if the instance is closed.
+  /// Cancels the instances of one schedule on all ranks; ignores closed instances. If one of them has failed, the others
+  /// fail with the same error and the same culprit. Otherwise the instances fail with CANCELLED, and the culprit is the
+  /// first rank that has cancelled the instance.
+  void cancel(std::span<instance* const> all);
   void cancel(instance& inst);
 
   /// Cancels and removes an instance after this rank has given up its commit. The application must not have called for
@@ -250,7 +252,7 @@ class engine {
   rank end_of_waits(const membership& of, rank from, std::string& text) const;
   rank find_culprit(const instance& inst, std::string& text) const;
   void take_bad_news();
-  void give_up(instance& inst);
+  void give_up(instance& inst, const end_reason& why);
   static bool has_fired(const instance& inst, op_id id, std::uint32_t more = 0);
   void look(instance& inst);
   void advance(instance& inst);

@@ -40,7 +40,7 @@ void engine::fail(instance& inst, status why, rank culprit) {
   inst.failed_with = why;
   if (why == status::device && !inst.refusal) {
     if (device_ != nullptr && inst.device != nullptr) inst.device->failure_words += device_->failure_words();
-    give_up(inst);  // notifies the other ranks, which cannot detect this failure
+    give_up(inst, reason_of(inst));  // notifies the other ranks, which cannot detect this failure
   }
   if (inst.jobs == 0) close(inst);
 }
@@ -104,18 +104,27 @@ void engine::publish_failure(instance& inst) {
   published_ = true;
 }
 
-void engine::give_up(instance& inst) {
-  if (!std::exchange(inst.is_given_up, true)) net_.cancel(inst.id, reason_of(inst));
+void engine::give_up(instance& inst, const end_reason& why) {
+  if (!std::exchange(inst.is_given_up, true)) net_.cancel(inst.id, why);
 }
 
-void engine::cancel(instance& inst) {
-  if (inst.phase == phase::closed) return;
-  give_up(inst);
+// Another rank may have cancelled the same instances, and its news may have reached only some of them. The other
+// instances must get the reason of that rank, because this rank was not the first to cancel the schedule.
+void engine::cancel(std::span<instance* const> all) {
+  const auto failed = std::ranges::find(all, phase::failed, &instance::phase);
+  const end_reason first = failed == all.end() ? end_reason{net_.place().self} : reason_of(**failed);
+  for (instance* const one : all)
+    if (one->phase != phase::closed) give_up(*one, one->phase == phase::failed ? reason_of(*one) : first);
   step();
 }
 
+void engine::cancel(instance& inst) {
+  instance* const only = &inst;
+  cancel(std::span(&only, 1));
+}
+
 void engine::abandon(instance& inst) {
-  give_up(inst);
+  give_up(inst, reason_of(inst));
   fail(inst, status::cancelled, inst.members->place().self);
   (void)remove(inst);
 }
@@ -124,7 +133,7 @@ void engine::abandon(instance& inst) {
 status engine::check_readers(instance& inst, rank* reader) {
   *reader = k_no_rank;
   if (inst.has_settled && !inst.is_linked) return status::ok;
-  if (inst.phase == phase::failed) give_up(inst);
+  if (inst.phase == phase::failed) give_up(inst, reason_of(inst));
   if (inst.jobs != 0) return has_left_jobs(inst) ? status::device : status::pending;
   const status answer = net_.check_readers(inst.id, reader);
   *reader = inst.members->rank_of(*reader);

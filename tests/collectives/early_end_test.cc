@@ -13,6 +13,7 @@
 #include "collectives/requests/sample_requests.h"
 #include "libsched/schedule/draw.h"
 #include "tests/support/exact_algorithms.h"
+#include "tests/support/generators.h"
 #include "tests/support/lockstep_world.h"
 #include "tests/support/promised_outputs.h"
 
@@ -156,6 +157,30 @@ TEST(early_end, rounds_that_others_finish_are_right) { (void)run_seeds(60, false
 TEST(early_end_soak, rounds_that_others_finish_are_right) { (void)run_seeds(10'000, false); }
 
 TEST(early_end_bug, memory_that_is_read_after_the_verdict_is_caught) { EXPECT_GT(run_seeds(60, true), 3u); }
+
+// A schedule may consist of several instances. Cancellations of the two instances may reach a rank at different times.
+// If a rank knows of one cancellation and then cancels both instances, the first canceller is the culprit of both.
+TEST(early_end, all_instances_of_a_schedule_name_the_first_canceller) {
+  for (const rank size : {3, 5, 6, 7, 2, 4}) {
+    lockstep_world world(size, 40 + static_cast<std::uint64_t>(size));
+    const auto make = [size](rank r) { return commit_request{"barrier", barrier_dissemination({r, size})}; };
+    const auto firsts = world.commit(make), seconds = world.commit(make);
+    ASSERT_FALSE(firsts.empty() || seconds.empty());
+    const auto canceller = static_cast<std::size_t>(size - 1);
+    world.at(size - 1).cancel(*firsts[canceller]);
+    ASSERT_TRUE(world.run_until([&] { return firsts[0]->verdict.load() != status::ok; }));
+    EXPECT_EQ(seconds[0]->verdict.load(), status::ok);
+    world.at(0).cancel(std::array{firsts[0], seconds[0]});
+    world.settle();
+    for (const auto* its : {&firsts, &seconds})
+      for (const instance* one : *its) {
+        EXPECT_EQ(one->verdict.load(), status::cancelled);
+        EXPECT_EQ(one->culprit.load(), size - 1);
+      }
+    world.remove(firsts);
+    world.remove(seconds);
+  }
+}
 
 }  // namespace
 }  // namespace lsched

@@ -167,8 +167,9 @@ void run_cancel_trials(lsched::world& mine, std::uint64_t trials, std::size_t mo
     expect_all(reused, 42.0);
     expect_all(too, 43.0);
     if (by == -1 && (mine_is != trial_end::was_told || how.is_partial())) continue;  // the error may name no rank
-    ASSERT_TRUE(by >= 0 && by < mine.size()) << "trial " << i;
-    ASSERT_EQ(board.look(i, by), trial_end::timed_out) << "trial " << i << ", rank " << by;
+    // After a failure, too, all ranks must continue with the next trial.
+    const trial_end theirs = by >= 0 && by < mine.size() ? board.look(i, by) : trial_end::unknown;
+    EXPECT_EQ(theirs, trial_end::timed_out) << "trial " << i << ", rank " << by;
   }
   witness.close();
 }
