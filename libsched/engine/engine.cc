@@ -111,7 +111,7 @@ bool engine::step() {
   moved = poll_endpoint() || moved;
   moved = poll_lane() || moved;
   if (!gated_.empty()) moved = poll_gates() || moved;
-  if (!closing_.empty()) moved = poll_readers() || moved;
+  if (is_any_read()) moved = poll_readers() || moved;
   if (!tasks_.empty()) moved = advance_tasks() || moved;
   net_.flush();
   return moved || (jobs_ != device_jobs_ && lane_->help());

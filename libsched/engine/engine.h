@@ -105,9 +105,9 @@ class engine {
   /// commit has not settled, or jobs were left to the device, returns OK, and the instance is freed later.
   status remove(instance& inst);
 
-  /// Cancels the instances of one schedule on all ranks; ignores closed instances. If one of them has failed, the others
-  /// fail with the same error and the same culprit. Otherwise the instances fail with CANCELLED, and the culprit is the
-  /// first rank that has cancelled the instance.
+  /// Cancels the instances of one schedule on all ranks; ignores closed instances. If one of them has failed, the other
+  /// instances fail with the same error and the same culprit. Otherwise the instances fail with CANCELLED, and the
+  /// culprit is the first rank that has cancelled the instance.
   void cancel(std::span<instance* const> all);
   void cancel(instance& inst);
 
@@ -137,15 +137,13 @@ class engine {
   /// Returns true if events outside this thread can cause progress: messages, jobs, tasks, streams, or peers that stop
   /// reading.
   bool is_listening() const {
-    return jobs_ != 0 || !tasks_.empty() || !closing_.empty() || net_.is_listening() || is_any_at_gate();
+    return jobs_ != 0 || !tasks_.empty() || is_any_read() || net_.is_listening() || is_any_at_gate();
   }
 
   /// Returns true if progress needs polling, because the doorbell (transport/doorbell.h) will not ring. There are three
   /// such cases: the transport cannot wake this rank, the doorbell is not armed for the device's work, or peers still
-  /// read memory of a failed instance.
-  bool is_time_driven() const {
-    return net_.is_time_driven() || !closing_.empty() || (!is_armed_ && has_device_work());
-  }
+  /// read memory of a failed instance or message.
+  bool is_time_driven() const { return net_.is_time_driven() || is_any_read() || (!is_armed_ && has_device_work()); }
 
   /// Returns true if jobs are in flight on the device, or a round waits for a stream.
   bool has_device_work() const { return device_jobs_ != 0 || is_any_at_gate(); }
@@ -265,6 +263,7 @@ class engine {
   void close(instance& inst);
   rank reader_of(const instance& inst) const;
   bool poll_readers();
+  bool is_any_read() const { return !closing_.empty() || !closing_sinks_.empty(); }
   void publish_failure(instance& inst);
   void end_of_jobs(instance& inst);
 
@@ -345,6 +344,12 @@ class engine {
   std::vector<instance*> closing_;    ///< failed instances whose memory peers still read
   bool is_armed_ = false;             ///< the doorbell will ring when the device has progressed
   std::vector<message_sink*> sinks_;  ///< registered sinks; null: free index
+  /// A cancelled sink that has sends whose memory peers still read.
+  struct closing_sink {
+    message_sink* sink = nullptr;
+    rank culprit = k_no_rank;  ///< transport rank
+  };
+  std::vector<closing_sink> closing_sinks_;
   std::vector<engine_task*> tasks_;
   std::vector<std::unique_ptr<engine_task>> adopted_;  ///< tasks that the engine owns
   std::vector<rank> lost_;  ///< lost transport ranks; needed if the transport does not record losses

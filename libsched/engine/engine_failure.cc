@@ -21,8 +21,8 @@ void engine::take_bad_news() {
       if (sink == nullptr || !sink->owns(news->instance)) continue;
       if (news->is_departure)
         sink->leave(sink->members().rank_of(who), news->last);
-      else if (who != net_.place().self)  // this rank has ended its messages before it cancelled
-        sink->fail(status::peer, who);
+      else if (who != net_.place().self && !sink->fail(status::peer, who))  // this rank ended its messages before
+        closing_sinks_.push_back({sink, who});
     }
     instance* const ended = instance_of(news->instance);
     if (ended == nullptr || ended->phase == phase::closed) continue;
@@ -95,7 +95,9 @@ bool engine::poll_readers() {
     publish_failure(*one);
     return true;
   };
-  return std::erase_if(closing_, is_over) != 0;
+  const auto has_ended = [](const closing_sink& one) { return one.sink->fail(status::peer, one.culprit); };
+  const auto ended = std::erase_if(closing_, is_over) + std::erase_if(closing_sinks_, has_ended);
+  return ended != 0;
 }
 
 void engine::publish_failure(instance& inst) {
@@ -144,7 +146,7 @@ void engine::fail_all(status why, rank culprit) {
   for (auto& inst : instances_)
     if (inst != nullptr && inst->phase != phase::closed) fail(*inst, why, inst->members->rank_of(culprit));
   for (message_sink* const sink : sinks_)
-    if (sink != nullptr) sink->fail(why, culprit);
+    if (sink != nullptr) (void)sink->fail(why, culprit);  // the driver repeats the call of fail_all()
 }
 
 void engine::lose(const membership& of, rank member) {

@@ -266,12 +266,14 @@ std::uint64_t engine::add_sink(message_sink& more) {
   auto place = std::ranges::find(sinks_, nullptr);
   if (place == sinks_.end()) place = sinks_.insert(place, nullptr);
   *place = &more;
+  closing_sinks_.reserve(sinks_.size());
   return k_sink_cookie | static_cast<std::uint64_t>(place - sinks_.begin()) << 32;
 }
 
 void engine::drop_sink(const message_sink& gone) {
   for (message_sink*& one : sinks_)
     if (one == &gone) one = nullptr;
+  std::erase_if(closing_sinks_, [&gone](const closing_sink& one) { return one.sink == &gone; });
 }
 
 void engine::release_memory(instance& inst) {

@@ -402,14 +402,17 @@ void mailbox::leave(rank member, std::optional<round_no> last) {
   end_receives(member, status::peer);
 }
 
-// The peers are alive and may still read this rank's memory. So sends end only when no peer reads this memory. Until
-// then, the driver repeats this call.
-void mailbox::fail(status why, rank culprit) {
+bool mailbox::fail(status why, rank culprit) {
   const rank blamed = culprit == k_no_rank ? k_no_rank : members_->rank_of(culprit);
-  if (!is_linked_) return refuse({why, std::string(text_of(why)), blamed});
+  if (!is_linked_) {
+    refuse({why, std::string(text_of(why)), blamed});
+    return true;
+  }
   net_.close_to_readers(id_, {net_.place().self, status::cancelled});
   rank reader = k_no_rank;
-  end_all(why, blamed, net_.check_readers(id_, &reader) != status::pending);
+  const bool is_unread = net_.check_readers(id_, &reader) != status::pending;
+  end_all(why, blamed, is_unread);
+  return is_unread;
 }
 
 void mailbox::give_up(status why) {

@@ -89,7 +89,7 @@ class mailbox final : public message_sink {
   void arrived(const completion& news) override;
   void lose(rank member) override;
   void leave(rank member, std::optional<round_no> last) override;
-  void fail(status why, rank culprit) override;
+  bool fail(status why, rank culprit) override;
 
   /// Ends all messages with `why`, also those whose transfer has begun. Receive buffers are no longer written. Peers
   /// may still read the memory of a send, so that memory must outlive the mailbox.

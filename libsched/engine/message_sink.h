@@ -29,8 +29,9 @@ class message_sink {
   virtual void leave(rank member, std::optional<round_no> last) = 0;
 
   /// Ends all edges, because the transport has failed or a member has cancelled the instance. `culprit` is the
-  /// transport rank to blame, or k_no_rank.
-  virtual void fail(status why, rank culprit) = 0;
+  /// transport rank to blame, or k_no_rank. Returns false if a peer still reads the memory of a send. The caller must
+  /// then repeat the call, because such sends end only when no peer reads their memory.
+  virtual bool fail(status why, rank culprit) = 0;
 };
 
 }  // namespace lsched

@@ -163,9 +163,10 @@ void inproc_world::state::add_end(const edge_name& name, const inproc::attachmen
                                                .capacity = spec.capacity,
                                                .link = of.links[index]};
   if (!spec.outgoing && !spec.signal) {
-    on.memory = std::make_unique_for_overwrite<std::byte[]>(2 * spec.capacity);
+    const std::uint64_t bytes = std::min(spec.capacity, inproc::k_most_payload);
+    on.memory = std::make_unique_for_overwrite<std::byte[]>(2 * bytes);
     on.slots[0].memory = on.memory.get();
-    on.slots[1].memory = on.memory.get() + spec.capacity;
+    on.slots[1].memory = on.memory.get() + bytes;
   }
   if (user != nullptr) user->take_edge(of.links[index], on);
 }

@@ -226,7 +226,8 @@ bool inproc_endpoint::send(link_id link, round_no round, const message& what) {
   if (!expect(it.spec.outgoing && !it.spec.signal, it, round, "sent on an edge that does not send payload") ||
       !expect(follows(round, on.sent, on), it, round, "sent, but not in a round that may follow the last round") ||
       !expect(it.wait.kind == waits::nothing, it, round, "sent while an earlier send is under way") ||
-      !expect(what.null || what.bytes <= it.spec.capacity, it, round, "sent more than the edge carries"))
+      !expect(what.null || what.bytes <= std::min(it.spec.capacity, inproc::k_most_payload), it, round,
+              "sent more than the edge carries"))
     return true;
   if (on.sender.credits && round > 2 && on.credited < round - 2) {
     on.delayed = what;

@@ -1,17 +1,19 @@
-// Tests of the mailboxes of two ranks over the transport net. One rank leaves or gives up while a long message is in
-// flight.
+// Tests of mailboxes. One rank leaves or gives up while a long message is in flight, over the transport net or over the
+// in-process transport.
 #include "libsched/commit/mailbox_commit.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <array>
+#include <list>
 #include <memory>
 #include <vector>
 
 #include "libsched/commit/commit_queue.h"
 #include "libsched/transport/net/net_endpoint.h"
 #include "tests/libsched/transport/net/net_sockets.h"
+#include "tests/support/lockstep_world.h"
 #include "tests/support/wait_until.h"
 
 namespace lsched {
@@ -115,6 +117,36 @@ TEST(mailbox, a_receive_that_is_given_up_is_not_written_any_more) {
   EXPECT_EQ(it.to().net->health(), status::ok);
   EXPECT_EQ(std::ranges::count(it.target, std::byte{}), static_cast<std::ptrdiff_t>(k_long));
   EXPECT_TRUE(it.to().box->made().is_idle());
+}
+
+// Rank 2 cancels the mailbox while rank 1 reads a message of rank 0. Then the later messages of rank 0 must end, too.
+// The in-process transport reads payloads as late as possible.
+TEST(mailbox, sends_behind_a_message_that_is_read_during_a_cancellation_end) {
+  constexpr std::size_t k_bytes = 1000;
+  for (std::uint64_t seed = 1; seed <= 1000; ++seed) {
+    std::vector<std::byte> source(k_bytes), target(k_bytes);
+    std::list<posted_message> posted;
+    testing::lockstep_world world(3, seed);
+    std::vector<std::unique_ptr<mailbox>> boxes;
+    std::vector<member_address> addresses;
+    for (rank r = 0; r < 3; ++r) {
+      boxes.push_back(std::make_unique<mailbox>(world.at(r), std::make_shared<const membership>(lsched::world{r, 3})));
+      addresses.push_back(boxes.back()->address());
+    }
+    for (const auto& box : boxes) ASSERT_EQ(box->open(addresses), status::ok);
+    const auto post = [&](mailbox& box, bool is_sent, rank peer, std::byte* memory) {
+      posted_message& one = posted.emplace_back();
+      one.is_sent = is_sent, one.peer = peer, one.memory = memory, one.bytes = k_bytes;
+      box.post(one);
+    };
+    for (int messages = 4; messages > 0; --messages) {
+      post(*boxes[0], true, 1, source.data());
+      post(*boxes[1], false, 0, target.data());
+    }
+    for (std::uint64_t steps = world.draw_below(60); steps > 0; --steps) world.step();
+    world.at(2).net().cancel(static_cast<std::uint32_t>(addresses[2].near), {2});
+    EXPECT_TRUE(world.run_until([&] { return boxes[0]->is_idle() && boxes[1]->is_idle(); })) << "seed " << seed;
+  }
 }
 
 }  // namespace
