@@ -163,7 +163,7 @@ def installed(build: pathlib.Path, source: pathlib.Path, prefix: pathlib.Path) -
                 shutil.copy(target, folder)
             else:
                 (folder / target.name).symlink_to(target)
-    return {"PKG_CONFIG_PATH": str(libraries / "pkgconfig"), "LD_LIBRARY_PATH": str(libraries),
+    return {"PKG_CONFIG_PATH": str(libraries / "pkgconfig"), "LD_RUN_PATH": str(libraries),
             "PYTHONPATH": str(build / "python"), "CPATH": str(prefix / "include"), "LIBRARY_PATH": str(libraries)}
 
 
