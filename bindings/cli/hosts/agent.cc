@@ -17,7 +17,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
-#include <sstream>
 #include <utility>
 
 #include "bindings/c/lsched.h"
@@ -29,7 +28,6 @@
 #include "bindings/cli/hosts/frame_stream.h"
 #include "bindings/cli/hosts/host_list.h"
 #include "bindings/cli/hosts/shell_connection.h"
-#include "bindings/environment.h"
 #include "offload/open/launch_exchange.h"
 
 namespace lsched::cli {
@@ -371,14 +369,6 @@ void send_done(frame_stream& command, int status, const std::string& why) {
   }
 }
 
-/// Returns the addresses of the two ends of the ssh connection, the end of the command first, or "" without sshd.
-std::string addresses_of_shell() {
-  const char* const set = text_in_environment("SSH_CONNECTION");
-  std::istringstream text(set != nullptr ? set : "");
-  std::string theirs, their_port, mine;
-  return text >> theirs >> their_port >> mine ? theirs + " " + mine : "";
-}
-
 /// Moves standard input and output to other descriptors, so that other code cannot write into the connection.
 std::unique_ptr<frame_stream> take_connection() {
   constexpr int k_least = 10;
@@ -400,7 +390,7 @@ int run_agent() {
   signal(SIGPIPE, SIG_IGN);
   const auto command = take_connection();
   command->send(std::string(k_agent_greeting) + lsched_version() + " " + std::to_string(find_free_port()) + " " +
-                own_host_name() + " " + addresses_of_shell() + "\n");
+                own_host_name() + " " + shell_connection().addresses() + "\n");
   if (!command->flush()) return 1;
   const auto order = receive_order(*command);
   if (!order) return 1;

@@ -65,10 +65,12 @@ std::chrono::milliseconds silence_in(std::span<const char> answer) {
 shell_connection::shell_connection() {
   const char* const set = text_in_environment("SSH_CONNECTION");
   std::istringstream text(set != nullptr ? set : "");
-  std::string theirs, mine;
+  std::string theirs, their_port_text, mine;
   std::uint16_t their_port = 0, my_port = 0;
   inet_diag_req_v2 made{};
-  if (!(text >> theirs >> their_port >> mine >> my_port)) return;
+  if (!(text >> theirs >> their_port_text >> mine)) return;
+  addresses_ = theirs + " " + mine;
+  if (!(std::istringstream(their_port_text) >> their_port) || !(text >> my_port)) return;
   if (!read_address(theirs, made, made.id.idiag_dst) || !read_address(mine, made, made.id.idiag_src)) return;
   made.sdiag_protocol = IPPROTO_TCP;
   made.idiag_ext = 1 << (INET_DIAG_INFO - 1);

@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <optional>
+#include <string>
 
 namespace lsched::cli {
 
@@ -16,10 +17,14 @@ class shell_connection {
   /// is not set, silence() always returns zero.
   shell_connection();
 
+  /// Returns the addresses of the two ends, the end of the command first, or "" without sshd.
+  const std::string& addresses() const { return addresses_; }
+
   /// Returns the time for which the other host has acknowledged nothing. Returns zero if no bytes are unacknowledged.
   std::chrono::milliseconds silence() const;
 
  private:
+  std::string addresses_;  ///< both addresses, separated by a space
   std::optional<inet_diag_req_v2> request_;
 };
 
