@@ -146,6 +146,10 @@ descriptor new_socket(const net_address& like) {
       [&] { return ::socket(like.family == 4 ? AF_INET : AF_INET6, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0); });
 }
 
+void set_option(int socket, int level, int option, int value) {
+  (void)setsockopt(socket, level, option, &value, sizeof value);
+}
+
 bool begin_connection(int socket, const net_address& to) {
   socklen_t length = 0;
   const sockaddr_storage where = to.to_system(&length);

@@ -39,6 +39,9 @@ struct net_address {
 /// errno, if the kernel refuses.
 descriptor new_socket(const net_address& like);
 
+/// Sets an option of a socket, and ignores a refusal of the kernel.
+void set_option(int socket, int level, int option, int value);
+
 /// Begins to connect a non-blocking socket. Returns false, and sets errno, if the attempt has failed at once.
 bool begin_connection(int socket, const net_address& to);
 

@@ -35,10 +35,7 @@ int unconfirmed(int socket) {
 }
 
 /// Confirms the bytes that have arrived. Otherwise the kernel may delay the confirmation by 40 ms.
-void confirm(int socket) {
-  const int now = 1;
-  (void)setsockopt(socket, IPPROTO_TCP, TCP_QUICKACK, &now, sizeof now);
-}
+void confirm(int socket) { set_option(socket, IPPROTO_TCP, TCP_QUICKACK, 1); }
 
 }  // namespace
 

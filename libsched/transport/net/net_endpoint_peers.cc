@@ -57,10 +57,6 @@ bool has_event(int socket) {
   return ::poll(&news, 1, 0) == 1;
 }
 
-void set(int socket, int level, int option, int value) {
-  (void)setsockopt(socket, level, option, &value, sizeof value);
-}
-
 }  // namespace
 
 /// Records that rank `culprit` has caused a fatal error, for example by breaking the protocol. Afterwards the endpoint
@@ -109,9 +105,9 @@ void net_endpoint::check_presence(connection& of) {
   if (number < 0) return;
   guard_.add(number);
   const bool is_ipv4 = of.listens_at.family == 4;
-  set(number, is_ipv4 ? IPPROTO_IP : IPPROTO_IPV6, is_ipv4 ? IP_RECVERR : IPV6_RECVERR, 1);
-  set(number, SOL_SOCKET, SO_KEEPALIVE, 1);
-  for (const int option : {TCP_KEEPIDLE, TCP_KEEPINTVL}) set(number, IPPROTO_TCP, option, 1);
+  set_option(number, is_ipv4 ? IPPROTO_IP : IPPROTO_IPV6, is_ipv4 ? IP_RECVERR : IPV6_RECVERR, 1);
+  set_option(number, SOL_SOCKET, SO_KEEPALIVE, 1);
+  for (const int option : {TCP_KEEPIDLE, TCP_KEEPINTVL}) set_option(number, IPPROTO_TCP, option, 1);
   const std::uint32_t on_acceptance = of.is_answer_old ? std::uint32_t{EPOLLOUT} : 0;
   epoll_event what{.events = EPOLLIN | EPOLLRDHUP | on_acceptance, .data = {.u64 = name_of(of.who, presence)}};
   if (!begin_connection(number, of.listens_at)) return note_presence(of, errno);

@@ -35,22 +35,17 @@ failure no_descriptors(rank ranks) {
                                  ". Raise the hard limit (ulimit -Hn)"};
 }
 
-void set(int socket, int level, int option, int value) {
-  (void)setsockopt(socket, level, option, &value, sizeof value);
-}
-
 /// Sets the options of a connection. The kernel probes an idle connection each second. The endpoint reads the length of
 /// a silence (net_endpoint_peers.cc, silence_of()). The kernel itself does not end the connection. So if a network
 /// partition heals, each side can inform the other side that it has continued alone. TCP_USER_TIMEOUT is not set. Its
 /// time would also run while a rank computes or is stopped, and so reads nothing.
 void prepare(int socket, std::uint32_t which) {
   constexpr int k_most_probes = 127;
-  set(socket, IPPROTO_TCP, TCP_NODELAY, 1);
-  if (which == 0) set(socket, IPPROTO_TCP, TCP_NOTSENT_LOWAT, k_most_ahead);
-  set(socket, SOL_SOCKET, SO_KEEPALIVE, 1);
-  set(socket, IPPROTO_TCP, TCP_KEEPIDLE, 1);
-  set(socket, IPPROTO_TCP, TCP_KEEPINTVL, 1);
-  set(socket, IPPROTO_TCP, TCP_KEEPCNT, k_most_probes);
+  set_option(socket, IPPROTO_TCP, TCP_NODELAY, 1);
+  if (which == 0) set_option(socket, IPPROTO_TCP, TCP_NOTSENT_LOWAT, k_most_ahead);
+  set_option(socket, SOL_SOCKET, SO_KEEPALIVE, 1);
+  for (const int option : {TCP_KEEPIDLE, TCP_KEEPINTVL}) set_option(socket, IPPROTO_TCP, option, 1);
+  set_option(socket, IPPROTO_TCP, TCP_KEEPCNT, k_most_probes);
 }
 
 /// An attempt to connect a socket of this rank to a peer.
@@ -321,8 +316,8 @@ descriptor listen_at(net_address& where, std::uint16_t port) {
   descriptor made = new_socket(where);
   if (!made) return {};
   where.port = port;
-  set(made.get(), SOL_SOCKET, SO_REUSEADDR, 1);  // the ports of an earlier job may still be in TIME_WAIT
-  if (where.family == 6) set(made.get(), IPPROTO_IPV6, IPV6_V6ONLY, 1);
+  set_option(made.get(), SOL_SOCKET, SO_REUSEADDR, 1);  // the ports of an earlier job may still be in TIME_WAIT
+  if (where.family == 6) set_option(made.get(), IPPROTO_IPV6, IPV6_V6ONLY, 1);
   socklen_t length = 0;
   sockaddr_storage address = where.to_system(&length);
   auto* const system = reinterpret_cast<sockaddr*>(&address);
