@@ -17,7 +17,6 @@
 #include <vector>
 
 #include "libsched/transport/net/net_endpoint.h"
-#include "libsched/transport/net/wire_up.h"
 #include "tests/libsched/transport/net/net_sockets.h"
 
 namespace lsched {
@@ -44,22 +43,12 @@ class listening_world {
  public:
   listening_world(rank ranks, std::set<rank> living)
       : living_(std::move(living)), members_(static_cast<std::size_t>(ranks)) {
-    net_job job;
-    EXPECT_TRUE(draw_secret(job.secret));
-    std::vector<std::vector<net_address>> addresses;
-    std::vector<net_listener> listeners;
-    for (rank r = 0; r < ranks; ++r) {
-      listeners.push_back(std::move(*net_listener::open({.names = {"lo"}, .family = 4})));
-      addresses.push_back(listeners.back().addresses());
+    testing::job_in_threads job(ranks);
+    auto made = job.run({}, [](rank) { return true; });
+    for (std::size_t r = 0; r < members_.size(); ++r) {
+      members_[r].sockets = std::move(**made[r]);
+      members_[r].listening = job.listeners[r].take_sockets();
     }
-    std::vector<std::thread> threads;
-    for (rank r = 0; r < ranks; ++r)
-      threads.emplace_back([&, r] {
-        net_listener& own = listeners[static_cast<std::size_t>(r)];
-        (*this)[r].sockets = std::move(*wire_up({r, ranks}, own, job, addresses));
-        (*this)[r].listening = own.take_sockets();
-      });
-    for (std::thread& one : threads) one.join();
     for (const rank r : living_) begin(r, ranks);
   }
 

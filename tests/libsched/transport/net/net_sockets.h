@@ -8,15 +8,20 @@
 #include <sys/socket.h>
 
 #include <chrono>
+#include <cstdint>
+#include <cstdlib>
 #include <cstring>
+#include <optional>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <tuple>
 #include <utility>
 #include <vector>
 
 #include "libsched/transport/net/net_address.h"
 #include "libsched/transport/net/net_endpoint.h"
+#include "libsched/transport/net/wire_up.h"
 
 namespace lsched::testing {
 
@@ -107,5 +112,39 @@ inline std::vector<std::vector<net_sockets>> connect_all(rank ranks, int family,
     }
   return all;
 }
+
+/// The ranks of a job as threads, each with a listener on the loopback interface.
+struct job_in_threads {
+  explicit job_in_threads(rank ranks, std::uint8_t family = 4) : size(ranks) {
+    if (!draw_secret(job.secret)) std::abort();
+    for (rank r = 0; r < ranks; ++r) {
+      auto opened = net_listener::open({.names = {"lo"}, .family = family});
+      if (!opened) std::abort();
+      addresses.push_back(opened->addresses());
+      listeners.push_back(std::move(*opened));
+    }
+  }
+
+  /// Wires up the ranks for which `joins` returns true. Returns their results, indexed by rank.
+  template <class Joins>
+  std::vector<std::optional<result<std::vector<net_sockets>>>> run(const net_limits& limits, Joins joins) {
+    std::vector<std::optional<result<std::vector<net_sockets>>>> made(static_cast<std::size_t>(size));
+    std::vector<std::thread> threads;
+    for (rank r = 0; r < size; ++r) {
+      if (!joins(r)) continue;
+      threads.emplace_back([&, r] {
+        const auto at = static_cast<std::size_t>(r);
+        made[at] = wire_up({r, size}, listeners[at], job, addresses, limits);
+      });
+    }
+    for (std::thread& one : threads) one.join();
+    return made;
+  }
+
+  rank size;
+  net_job job;
+  std::vector<net_listener> listeners;
+  std::vector<std::vector<net_address>> addresses;
+};
 
 }  // namespace lsched::testing

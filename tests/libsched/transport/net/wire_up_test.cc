@@ -25,41 +25,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto k_loopback = "lo";
-
-/// The ranks of a job as threads, each with a listener on the loopback interface.
-struct job_in_threads {
-  explicit job_in_threads(rank ranks, std::uint8_t family = 4) : size(ranks) {
-    if (!draw_secret(job.secret)) std::abort();
-    for (rank r = 0; r < ranks; ++r) {
-      auto opened = net_listener::open({.names = {k_loopback}, .family = family});
-      if (!opened) std::abort();
-      addresses.push_back(opened->addresses());
-      listeners.push_back(std::move(*opened));
-    }
-  }
-
-  /// Wires up the ranks for which `joins` returns true. Returns their results, indexed by rank.
-  template <class Joins>
-  std::vector<std::optional<result<std::vector<net_sockets>>>> run(const net_limits& limits, Joins joins) {
-    std::vector<std::optional<result<std::vector<net_sockets>>>> made(static_cast<std::size_t>(size));
-    std::vector<std::thread> threads;
-    for (rank r = 0; r < size; ++r) {
-      if (!joins(r)) continue;
-      threads.emplace_back([&, r] {
-        const auto at = static_cast<std::size_t>(r);
-        made[at] = wire_up({r, size}, listeners[at], job, addresses, limits);
-      });
-    }
-    for (std::thread& one : threads) one.join();
-    return made;
-  }
-
-  rank size;
-  net_job job;
-  std::vector<net_listener> listeners;
-  std::vector<std::vector<net_address>> addresses;
-};
+using testing::job_in_threads;
 
 const net_limits k_patient{.wire_up = 60s, .attempt = 20s, .handshake = 20s};
 
@@ -261,7 +227,7 @@ TEST(net_listener, uses_the_chosen_interfaces_and_ports) {
   ASSERT_EQ(any->addresses().size(), 1u);
   EXPECT_TRUE(any->addresses().front().is_loopback());
   const std::uint16_t used = any->addresses().front().port;
-  const auto again = net_listener::open({.names = {k_loopback}, .family = 4, .first_port = used, .last_port = used});
+  const auto again = net_listener::open({.names = {"lo"}, .family = 4, .first_port = used, .last_port = used});
   ASSERT_FALSE(again.has_value());
   EXPECT_NE(again.error().text.find("cannot listen at 127.0.0.1:" + std::to_string(used)), std::string::npos)
       << again.error().text;
