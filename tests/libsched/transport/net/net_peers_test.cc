@@ -480,11 +480,11 @@ std::byte* protected_memory(std::uint64_t bytes, int protection) {
 TEST(net, fails_with_its_own_name_if_it_cannot_access_the_memory_of_a_payload) {
   constexpr std::uint64_t k_bytes = std::uint64_t{1} << 20;  // the kernel accesses the memory of large payloads
   for (const bool is_source : {false, true}) {
+    std::vector<std::byte> good(k_bytes);  // the sender may read this memory until it is closed
     const auto ends = open_all(2);
     net_endpoint &from = *ends[0], &to = *ends[1];
     const one_edge edge(from, to, 2, {.capacity = k_bytes});
     std::byte* const bad = protected_memory(k_bytes, is_source ? PROT_NONE : PROT_READ);
-    std::vector<std::byte> good(k_bytes);
     arrival news;
     (void)to.receive(edge.in, 1, is_source ? good.data() : bad, news);
     (void)from.send(edge.out, 1, {is_source ? bad : good.data(), k_bytes});
