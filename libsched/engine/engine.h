@@ -106,8 +106,9 @@ class engine {
   status remove(instance& inst);
 
   /// Cancels the instances of one schedule on all ranks; ignores closed instances. If one of them has failed, the other
-  /// instances fail with the same error and the same culprit. Otherwise the instances fail with CANCELLED, and the
-  /// culprit is the first rank that has cancelled the instance.
+  /// instances fail with the same error and the same culprit, but the error DEVICE becomes CANCELLED. If none of
+  /// them has failed, the instances fail with CANCELLED, and the culprit is the first rank that has cancelled the
+  /// instance.
   void cancel(std::span<instance* const> all);
   void cancel(instance& inst);
 

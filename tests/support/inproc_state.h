@@ -84,6 +84,9 @@ struct wait {
   round_no round = 0;
 };
 
+/// Maximum length of a payload in bytes, also on edges of mailboxes, whose capacity is much larger.
+inline constexpr std::uint64_t k_most_payload = std::uint64_t{64} << 20;
+
 class edge;
 
 /// One end of an edge.
@@ -99,9 +102,6 @@ struct edge_end {
 
 /// A one-way connection between two ranks. An edge for payloads has two landing slots: one for even and one for odd
 /// rounds. An edge for signals has the value of the latest signal.
-/// Maximum length of a payload in bytes, also on edges of mailboxes, whose capacity is much larger.
-inline constexpr std::uint64_t k_most_payload = std::uint64_t{64} << 20;
-
 class edge {
  public:
   explicit edge(const edge_name& its_name) : name(its_name) {}
