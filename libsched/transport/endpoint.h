@@ -182,7 +182,7 @@ class endpoint {
 
   /// Returns whether the last poll() has moved bytes of long payloads. Further polls will then probably move more
   /// bytes, so a waiting thread polls again instead of sleeping.
-  virtual bool is_moving() const { return false; }
+  bool is_moving() const { return is_moving_; }
 
   /// Wakes the sleeping peers for which send(), release(), signal() or poll() has published anything since the last
   /// flush. Polling peers receive messages without a flush. The engine's owner flushes when it has nothing more to
@@ -214,6 +214,8 @@ class endpoint {
     losses_.push_back(peer);
     has_bad_news_ = true;
   }
+  /// poll() sets the value that is_moving() returns.
+  void set_moving(bool is_moving) { is_moving_ = is_moving; }
 
  private:
   template <class Part>
@@ -226,6 +228,7 @@ class endpoint {
   const std::string_view name_;
   const endpoint_parts parts_;
   bool has_bad_news_ = false;
+  bool is_moving_ = false;
   std::vector<rank> losses_;
   std::vector<cancellation> cancellations_;
 };

@@ -596,6 +596,7 @@ class scripted_endpoint final : public endpoint {
   void disarm(link_id link) override { armed_[link].round = 0; }
   std::size_t poll(std::span<completion> out) override {
     if (++polls == 20) happen(at_poll_20);
+    set_moving(polls <= last_moving_poll);
     std::size_t found = 0;
     for (std::size_t link = 0; link < armed_.size(); ++link)
       if (armed_[link].round != 0 && *registers_[link] >= armed_[link].round)
@@ -610,7 +611,6 @@ class scripted_endpoint final : public endpoint {
     happen(when_asked_for_time);
     return false;
   }
-  bool is_moving() const override { return polls <= last_moving_poll; }
   doorbell& bell() override { return bell_; }
   void close() override {}
 

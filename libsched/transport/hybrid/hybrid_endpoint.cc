@@ -195,6 +195,7 @@ std::size_t hybrid_endpoint::poll(std::span<completion> out) {
   if (found < out.size()) found += second->poll(out.subspan(found));
   pass_on_cancellations();
   collect_losses();
+  set_moving(far_->is_moving());
   return found;
 }
 

@@ -103,7 +103,6 @@ class hybrid_endpoint final : public endpoint,
   }
   void disarm(link_id link) override { is_far(link) ? far_->disarm(inner(link)) : near_->disarm(inner(link)); }
   std::size_t poll(std::span<completion> out) override;
-  bool is_moving() const override { return far_->is_moving(); }
   void flush() override {
     near_->flush();
     far_->flush();

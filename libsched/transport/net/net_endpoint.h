@@ -85,7 +85,6 @@ class net_endpoint final : public endpoint, public endpoint_liveness, private bo
   bool arm(link_id link, round_no round) override;
   void disarm(link_id link) override;
   std::size_t poll(std::span<completion> out) override;
-  bool is_moving() const override { return is_moving_; }
   void flush() override { write_all(); }
   bool is_listening() const override { return awaited_.has_any() || boards_.is_awaiting() || blocked_ != 0; }
   doorbell& bell() override { return bell_; }
@@ -224,7 +223,6 @@ class net_endpoint final : public endpoint, public endpoint_liveness, private bo
   std::vector<connection*> unwritten_;  ///< connections with bytes or values that were not written yet
   std::size_t blocked_ = 0;             ///< number of sockets that take no more bytes now
   std::uint64_t moved_ = 0;  ///< number of bytes that the bulk sockets have moved since poll() last reported a move
-  bool is_moving_ = false;
   rank reading_from_ = k_no_rank;
   std::chrono::steady_clock::time_point next_inspection_{};  ///< when find_dead_peer() reads the kernel's state again
   std::array<connection*, 2> expected_{};  ///< the peers whose small messages this rank has awaited last

@@ -406,8 +406,8 @@ std::size_t net_endpoint::poll(std::span<completion> out) {
     (void)boards_.advance();
   else if (awaited_.due() <= out.size() && !read_expected())
     pump();
-  is_moving_ = moved_ >= k_reported_bytes;
-  if (is_moving_) moved_ = 0;
+  set_moving(moved_ >= k_reported_bytes);
+  if (is_moving()) moved_ = 0;
   return awaited_.take(out);
 }
 
