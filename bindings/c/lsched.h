@@ -717,7 +717,7 @@ LSCHED_CHECKED lsched_status lsched_rebind(lsched_schedule* schedule, const void
  * finished on that rank. Every other call on the schedule returns CANCELLED, and the diagnostic names the rank that
  * cancelled first. Other schedules and the world are not affected. A cancelled schedule can only be destroyed, except
  * that lsched_withdraw may be called on a partial schedule first. docs/reference/cancel.md has the details.
- * Thread: any, except inside a combine function. Waits on the schedule in other threads return.
+ * Thread: any, except inside a combine function. If other threads wait for the schedule, their calls return.
  * Blocks: until the engine is free and this rank's worker threads have finished the computations of the schedule. After
  * that, at most 100 ms for peers that read this rank's memory, and 2 s for jobs of this rank's device.
  * Memory: this rank's buffers belong to the caller again. No rank reads or writes these buffers any more.
@@ -1609,7 +1609,7 @@ typedef struct lsched_simulate_desc {
   size_t struct_size;
   const char* text;                 /* schedule files (docs/reference/schedule_file.md) of all ranks, in any order */
   uint64_t bytes;                   /* size of `text`, which needs no NUL */
-  const char* collective;           /* a name that `lsched list` shows, except sparse collectives (see `sparse`) */
+  const char* collective;           /* a collective that `lsched list` shows, but not a sparse one (see `sparse`) */
   const char* algorithm;            /* algorithm of `collective`; NULL or "auto": the algorithm with the fewest hops */
   const lsched_sparse_desc* sparse; /* a sparse allreduce; gradient and update are ignored */
   int32_t ranks;                    /* number of ranks for `collective` or `sparse`: 1 … 2^24. Ignored if `text` is

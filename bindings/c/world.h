@@ -90,9 +90,9 @@ struct creation {
 /// ARGUMENT if a buffer that is not empty has no memory.
 result<binding> read_pointers(const schedule& program, const void* const* inputs, void* const* outputs);
 
-/// Makes a creation from a program (a compiled schedule) and the caller's memory. If `program` is a failure, returns
-/// that failure. Returns ARGUMENT if a buffer that is not empty has no memory, or if an output overlaps with other
-/// memory except in place (libsched/session/memory_layout.h).
+/// Combines a program (a compiled schedule) and the caller's memory into the input of a commit (`creation`). If
+/// `program` is a failure, returns that failure. Returns ARGUMENT if a buffer that is not empty has no memory, or if an
+/// output overlaps with other memory except in place (libsched/session/memory_layout.h).
 result<creation> bind_program(std::string agreement, result<schedule_ptr> program, const void* const* inputs,
                               void* const* outputs);
 

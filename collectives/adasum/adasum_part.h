@@ -92,8 +92,8 @@ class adasum_part : public ordered_part {
   const tensor_map map_;
 };
 
-/// `payload` contains a part of a vector, beginning with element `from`. Returns the location of the vector's elements
-/// `part` in `payload`.
+/// `payload` contains a part of a vector, beginning with element `from`. `part` is a range of elements of
+/// the vector. Returns the location of this range in `payload`.
 stretch part_of_payload(const stretch& payload, std::uint64_t from, element_range part);
 
 /// Return the expression (postcondition.h) of a tensor. Proxies are first combined with their extras, and then

@@ -57,7 +57,8 @@ class analysis {
         all_[id] = {is_candidate(o, o.a), is_candidate(o, o.b)};
   }
 
-  /// Returns the op that wrote the value of `buffer` that `reader` reads, or k_no_op if the deps do not fix it.
+  /// Returns the last op that writes `buffer` before `reader` runs. Returns k_no_op if the deps leave open whether a
+  /// writer runs before or after `reader`.
   op_id source_of(const local_order& order, std::uint16_t buffer, op_id reader) const {
     op_id last = k_no_op;
     for (const op_id writer : writers_[buffer]) {

@@ -198,8 +198,8 @@ class round_player {
     }
   }
 
-  /// Completes an armed signal receive if its register satisfies the round. Must be called when the register may have
-  /// changed. `value`: the current value of the register, if known.
+  /// Completes an armed receive of a signal if the signal of the round has arrived in the register. Must be called when
+  /// the register may have changed. `value`: the current value of the register, if known.
   void hear(number id) { hear(id, interpreter_.listen(id, interpreter_.at(id))); }
   void hear(number id, round_no value) {
     const op& o = interpreter_.at(id);

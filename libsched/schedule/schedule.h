@@ -46,7 +46,8 @@ struct buffer {
   list_layout lists{};
   bool has_lists() const { return lists.room != 0; }
   bool is_packed() const { return lists.total != 0; }
-  /// Returns the maximum number of items in `elements` elements. compile() ensures that the result is below 2^48.
+  /// Returns the maximum number of items of `elements` elements, each of which may be a list of items. compile() ensures
+  /// that the result is below 2^48.
   std::uint64_t most_items(std::uint64_t elements) const {
     const std::uint64_t items = has_lists() ? elements * lists.room : elements;
     return is_packed() ? std::min(items, lists.total) : items;

@@ -210,7 +210,7 @@ class message_board final : public board {
 
   message_boards& of_;
   const std::uint32_t own_number_;
-  std::vector<rank> members_{};  ///< rank in the launch of each member; empty until join()
+  std::vector<rank> members_{};  ///< for each member, its rank in the launch; empty until join()
   rank self_ = k_no_rank;        ///< this rank in the world
   std::uint32_t number_of_first_ = 0;
   bool is_awaiting_ = false;

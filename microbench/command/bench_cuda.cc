@@ -99,7 +99,7 @@ int run_step(const cuda_step& step, const bench::cuda_options& options, double s
 }
 
 int run_all(const bench::cuda_options& options) {
-  // If JSON goes to standard output, the text of parts goes to standard error, like the text of the reporter.
+  // If JSON goes to standard output, the tables of the parts go to standard error, like those of the reporter.
   const bool is_json_printed = options.json == "-";
   bench::cuda_options named = options;
   std::optional<int> printed;

@@ -38,7 +38,8 @@ using clock = std::chrono::steady_clock;
 using json = nlohmann::ordered_json;
 
 constexpr std::int32_t k_default_ranks = 4;
-constexpr auto k_least_sleep = 50us;        ///< shorter delays yield, because a sleep may end late by about this time
+/// For shorter delays a rank yields its core instead of sleeping, because a sleep may end late by about this time.
+constexpr auto k_least_sleep = 50us;
 constexpr std::uint64_t k_most_lines = 20;  ///< maximum number of violations that a rank prints
 
 struct soak_options {

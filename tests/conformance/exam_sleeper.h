@@ -1,4 +1,4 @@
-// Lets a thread that drives an endpoint sleep, for tests of wake-ups.
+// A wait that sleeps on the doorbell of an endpoint, for tests of wake-ups.
 #pragma once
 
 #include <chrono>

@@ -623,7 +623,7 @@ class scripted_endpoint final : public endpoint {
   // Hooks, each of which runs once.
   mutable std::function<void()> when_asked_for_listening, when_asked_for_time, at_poll_20;
   std::uint64_t polls = 0;
-  std::uint64_t last_moving_poll = 0;  ///< polls up to this number move bytes of a long payload
+  std::uint64_t last_moving_poll = 0;  ///< the last call of poll() that moves bytes of a long payload
   /// Counts the searches for lost peers.
   struct : endpoint_liveness {
     rank find_dead_peer() override { return ++searches, k_no_rank; }

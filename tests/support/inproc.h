@@ -29,10 +29,10 @@
 namespace lsched {
 
 struct inproc_options {
-  std::uint32_t max_delay_steps = 0;  ///< maximum number of steps from the departure of a message to its arrival; 0
-                                      ///< selects 3 * ranks
-  bool late_sends = true;             ///< false: the transport copies all payloads, and sends complete at once
-  bool stays_open = false;            ///< planted fault: peers still read memory that a rank has closed to readers
+  /// Maximum number of steps from the departure of a message to its arrival. The value 0 selects 3 * ranks.
+  std::uint32_t max_delay_steps = 0;
+  bool late_sends = true;   ///< false: the transport copies all payloads, and sends complete at once
+  bool stays_open = false;  ///< planted fault: peers still read memory that a rank has closed to readers
 };
 
 /// The world that all ranks share. It must outlive its endpoints. One thread makes all calls, except for allocate() and

@@ -69,7 +69,7 @@ class inproc_endpoint final : public endpoint, public endpoint_memory, public en
  private:
   struct link_state {
     edge_spec spec{};
-    inproc::edge* on = nullptr;  ///< edge of this link; null until a member links the instance
+    inproc::edge* on = nullptr;  ///< the edge that this link is an end of; null before link()
     std::uint32_t instance = 0;
     message_target into{};
     bool is_fetching = false;

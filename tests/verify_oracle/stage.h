@@ -53,7 +53,8 @@ class stage {
   /// Returns the common period of all guards, in rounds. (A guard selects the rounds in which an op runs.)
   round_no period() const { return period_; }
 
-  /// Returns whether ops call functions that split, fold or join their operands. Such functions are not executed.
+  /// Returns whether ops call functions that split, fold or join their operands. The oracle does not execute
+  /// such functions.
   bool has_functions() const { return has_functions_; }
 
   std::size_t op_count() const { return parts_.size(); }

@@ -54,7 +54,7 @@ class topka : public round_end {
 
 /// The functions that TopkA's schedule calls, in the order of a round.
 enum class topka_step : std::uint32_t {
-  select,  ///< selects the list that this rank sends from the gradient and the residual
+  select,  ///< selects elements of gradient and residual for the list that this rank sends
   settle   ///< converts the lists of all ranks to the update
 };
 

@@ -19,8 +19,8 @@ using clock = std::chrono::steady_clock;
 
 /// The kernel probes an idle connection after this time (wire_up.cc, prepare()).
 constexpr std::chrono::milliseconds k_probe_period{1000};
-/// When a network partition begins, the last answer may be a probe period old. The additional quarter is the time for
-/// the next answer.
+/// When a network partition begins, the last answer may be a probe period old. A quarter of a period is added, because
+/// the next answer needs time to arrive.
 constexpr auto k_oldest_answer = k_probe_period * 5 / 4;
 /// Longer than the silence of a living peer whose kernel has not answered the last probe yet.
 constexpr auto k_shortest_silence = k_probe_period * 3 / 2;

@@ -421,7 +421,8 @@ TEST(c_sparse, ranks_that_ask_for_different_things_learn_it) {
 }
 
 // The selection of deferred elements depends on the round number, and the regions depend on the last round that
-// computed boundaries. Therefore the test saves images after different rounds of a period of 4, on seven ranks.
+// computed boundaries, which is every fourth round. Therefore the test saves images of the state after 1, 3, 4 and 6
+// rounds.
 TEST(c_sparse, goes_on_with_the_same_bits) {
   constexpr std::size_t size = 7;
   for (const std::uint64_t taken : {1u, 3u, 4u, 6u}) {

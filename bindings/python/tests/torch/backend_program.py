@@ -86,7 +86,7 @@ def check_means_and_factors(ranks):
 
 
 def check_a_factor_of_another_dtype_keeps_the_dtype_of_the_tensor(ranks):
-    """Elements behind each output must not change."""
+    """Elements that follow an output in memory must not change."""
     for dtype, factor, scale in ((torch.bfloat16, torch.tensor([0.5]), 0.5), (torch.int64, torch.tensor([2]), 2)):
         op = dist._make_nccl_premul_sum(factor)
         wanted = torch.full((3,), ranks.size * 4 * scale, dtype=dtype)
@@ -462,8 +462,8 @@ def check_persistent_schedules_beside_torch(ranks):
 
 
 def check_many_shapes(ranks):
-    """Uses more kinds of calls than a group keeps schedules for. All ranks close the schedules of the same kind, the
-    oldest."""
+    """Uses more kinds of calls than a group keeps schedules for. A group then closes the schedules of the kind that was
+    unused for the longest time, and all ranks must close the same kind."""
     for count in range(1, 600):
         mine = torch.ones(count)
         work = dist.all_reduce(mine, async_op=count % 3 == 0)

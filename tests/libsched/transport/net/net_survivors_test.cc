@@ -91,7 +91,8 @@ TEST(net_survivors, go_on_only_on_one_side_of_a_cut) {
       world.send(other, {.kind = frame_kind::lost, .index = 1, .value = static_cast<std::uint64_t>(other)});
     EXPECT_EQ(world.regroup(), std::vector(it.living.size(), it.how)) << it.ranks;
     for (const rank other : world.others) {
-      // When the network partition heals, the other side must learn that it is lost. The connection must stay open.
+      // When the network partition heals, the other side must learn that this side counts the other side as lost. The
+      // connection must stay open.
       frame news;
       const auto& from =
           world.sockets[static_cast<std::size_t>(other)][static_cast<std::size_t>(world.ends.front()->place().self)]
@@ -105,7 +106,7 @@ TEST(net_survivors, go_on_only_on_one_side_of_a_cut) {
 }
 
 // The other side has declared this side lost, and then closed its connections. Its processes may still live, so this
-// side must treat it as alive.
+// side must treat these processes as alive.
 TEST(net_survivors, take_a_side_that_has_declared_them_lost_for_alive) {
   for (const side& it : k_sides) {
     cut_world world(it.ranks, it.living);
