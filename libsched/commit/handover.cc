@@ -112,8 +112,9 @@ std::optional<failure> handover::take_over(instance& mine, std::size_t index, co
   const std::byte* const data =
       has_data == 0 ? nullptr : engine_.net().memory().memory_at(owner, place, bytes_of_result(mine));
   if (has_data != 0 && data == nullptr)
-    return failure{status::transport, mine.label + ": the last result of rank " + std::to_string(owner) +
-                                          " (its number when the job started) cannot be read"};
+    return failure{status::transport, mine.label + ": the last result cannot be read from rank " +
+                                          std::to_string(owner) +
+                                          ", which had this number when the job started: open the world again"};
   adopt_result(mine, {round, data, totals});
   return std::nullopt;
 }

@@ -15,7 +15,8 @@ std::optional<failure> mailbox_commit::conclude(const std::vector<commit_record>
   std::vector<member_address> addresses;
   for (const commit_record& one : all) addresses.push_back(one.addresses[0]);
   if (const status answer = made_->open(addresses); answer != status::ok)
-    return failure{answer, "the mailboxes of the world could not be connected"};
+    return failure{answer,
+                   "the mailboxes of the world could not be connected: look for earlier errors of the other ranks"};
   return std::nullopt;
 }
 

@@ -72,7 +72,7 @@ bool meeting::advance() {
   if (answer == status::ok) return make();
   if (answer == status::timeout) return end(late(missing_));
   if (answer == status::peer && missing_ != k_no_rank) return end(cut_off(missing_));
-  return end({answer, "the ranks of the new world could not be connected"});
+  return end({answer, "the ranks of the new world could not be connected: look for earlier errors of the other ranks"});
 }
 
 // Ranks of a node meet through shared memory. There, a rank that other hosts have lost may still answer. No commit with

@@ -41,7 +41,8 @@ std::optional<failure> split_commit::conclude(const std::vector<commit_record>& 
     addresses.push_back(all[static_cast<std::size_t>(r)].addresses[0]);
   }
   if (const status answer = board_->join(homes, addresses); answer != status::ok)
-    return failure{answer, "the ranks of the new world could not be connected"};
+    return failure{answer,
+                   "the ranks of the new world could not be connected: look for earlier errors of the other ranks"};
   if (!is_wanted_) return board_.reset(), std::nullopt;
   const auto self_there = static_cast<rank>(std::ranges::find(ranks, self()) - ranks.begin());
   const std::string& name = members_->name();

@@ -137,7 +137,8 @@ class pmi_client {
       std::array<char, 1024> piece{};
       const ssize_t got = recv(where_.descriptor, piece.data(), piece.size(), 0);
       if (got < 0 && errno == EINTR) continue;
-      if (got <= 0) return refused("the process manager has closed the connection");
+      if (got <= 0)
+        return refused("the process manager has closed the connection: look for errors in the output of the launcher");
       unread_.append(piece.data(), static_cast<std::size_t>(got));
     }
     return refused("the answer of the process manager is too long");

@@ -240,9 +240,9 @@ template <class Starts, class Describe>
 result<goal_export> write_down(std::span<const schedule_ptr> world, round_no instance, const Starts& starts,
                                const simulation_record& record, wording words, const Describe& describe_scenario) {
   if (const std::int64_t open = orphans_of(record); open != 0)
-    return failure{status::unmatched, "the round cannot be written as a GOAL file, because no rank receives " +
+    return failure{status::unmatched, "the round cannot be written as a GOAL file, because it sends " +
                                           counted(static_cast<std::uint64_t>(open), "message") +
-                                          " of the round: add the missing receives to the schedules"};
+                                          " without a receive: add the missing receives to the schedules"};
   const std::vector<played_rank> played = played_in(world, record);
   const traits all = traits_of(world, played);
   if (all.has_signals && all.last_tag >= k_goal_any)

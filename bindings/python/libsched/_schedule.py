@@ -132,8 +132,8 @@ class Schedule(_core.Schedule):
             self._expect_within("send", source, counts[0], counts[1], self._blocks[0])
             self._expect_within("recv", target, counts[2], counts[3], self._blocks[1])
             if counts[4].keeps is not None and counts[4].count != self._blocks[1]:
-                raise ArgumentError(f"received has {counts[4].count} numbers: expected {self._blocks[1]}, a number for "
-                                    "each block",
+                raise ArgumentError(f"the argument `received` has {counts[4].count} numbers: expected {self._blocks[1]}, a "
+                                    "number for each block",
                                     "LSCHED_ERR_ARGUMENT")
         else:
             self._expect_alike([] if source is None else [source], [] if target is None else [target])
