@@ -27,7 +27,7 @@ inline result<bool> wants_world_of_one() {
                                        "it to \"alone\""};
 }
 
-/// A launcher that started this process as one of several.
+/// A launcher that started this process as one of several processes.
 struct foreign_launch {
   std::string number;         ///< number of processes that the launcher started, or "several"
   std::string_view launcher;  ///< name of the launcher, for error texts

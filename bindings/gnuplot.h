@@ -46,7 +46,7 @@ struct plot_curve {
 };
 
 struct plot_diagram {
-  std::string settings;  ///< gnuplot commands, except for the key. Settings of preceding diagrams remain in effect
+  std::string settings;  ///< gnuplot commands, none for the key. Settings of preceding diagrams remain in effect
   std::vector<plot_curve> curves{};
   bool shares_x = false;  ///< true if all curves should have points at the same x; missing points are then marked
 
@@ -142,7 +142,8 @@ class picture {
     for (std::size_t i = 0; i < diagrams.size(); ++i) {
       script << "set origin 0," << (below + k_diagram_height * static_cast<double>(diagrams.size() - 1 - i)) / height
              << "\nset size 1," << k_diagram_height / height << "\n";
-      if (i + 1 == diagrams.size()) add_notes(script, notes, below, height);  // a diagram draws all labels so far
+      // A diagram draws all labels that the script has set before. So the notes are set just before the last diagram.
+      if (i + 1 == diagrams.size()) add_notes(script, notes, below, height);
       add_diagram(script, data, diagrams[i], is_log[i], index);
     }
     script << "unset multiplot\n";

@@ -34,8 +34,8 @@ inline std::vector<std::string> names_of_interfaces() {
 /// Chooses interfaces by a variable of another library. The variable is the first of UCX_NET_DEVICES,
 /// GLOO_SOCKET_IFNAME and NCCL_SOCKET_IFNAME that names a usable interface. A usable interface has an address for
 /// ranks. Names of other devices, such as mlx5_0:1, are ignored. In NCCL's variable, a word selects all interfaces
-/// whose names begin with the word, "=" precedes complete names, and "^" excludes interfaces. The family of `made` must
-/// have been chosen before.
+/// whose names begin with the word, "=" precedes complete names, and "^" excludes interfaces. The address family of
+/// `made` must have been chosen before.
 inline void choose_as_other_libraries(network_choice& made) {
   const std::vector<std::string> host = names_of_interfaces();
   for (const char* const variable : {"UCX_NET_DEVICES", "GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"}) {

@@ -40,7 +40,7 @@ struct world_promise {
 /// postcondition. Tensors and lists of blocks cannot be derived. Therefore nothing is promised for the outputs of
 /// collectives that need such values (adasum, alltoallv, neighbor_exchange and others). If the caller names the
 /// collective, or if no registered algorithm has the schedules' name, operands may be combined in any order if the
-/// kernel commutes. A partial round that one call starts must then send P-1 signals.
+/// kernel commutes. In this case, a partial round that is started by one call must send P-1 signals.
 ///
 /// `world` must not be empty. Returns ARGUMENT if the collective does not exist or needs values that cannot be derived.
 /// Also returns ARGUMENT if the caller gives a value that does not apply to the collective. If outputs may have any

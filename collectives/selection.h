@@ -4,7 +4,7 @@
 //
 // 1. an algorithm that the caller names
 // 2. an algorithm that the environment names for the collective (LSCHED_ALGORITHM)
-// 3. the algorithm of a rule of the tuning table that matches the request
+// 3. the algorithm of a tuning rule that matches the request (tuning_table.h)
 // 4. the algorithm with the least predicted time
 //
 // If ranks share cores, predictions within k_model_precision count as equal. The algorithm with the fewest hops is then
@@ -25,8 +25,8 @@
 // the busier direction counts. A sum counts as one copy, or as 1.5 copies for vectors that exceed the caches. `mean` is
 // the mean work of all ranks, and `longest` is the work of the busiest rank (Graham, 1966). If other ranks have less
 // work, `longest` also includes the handling of messages for which the busiest rank waits. On a shared core, a hop
-// takes k^1.5 turns (topology::turn). All k ranks run before the receiver, and more ranks fall asleep during longer
-// turns.
+// takes at least k^1.5 turns (topology::turn), because all k ranks run before the receiver, and because more ranks fall
+// asleep if turns are longer.
 #pragma once
 
 #include <string>

@@ -27,10 +27,10 @@ namespace lsched {
 /// Costs of messages and copies in nanoseconds. L, o and G are parameters of LogGOPS. `lsched simulate --calibrate`
 /// measures them.
 struct wire_costs {
-  double hop = 300;     ///< time from an op to an op of another rank that waits for it: L + 2o
+  double hop = 300;     ///< latency between two ops of different ranks if the second op waits for the first: L + 2o
   double message = 80;  ///< CPU time of a message, at either end: o
-  double byte = 0.08;   ///< inside a node, time to copy a byte: G / 2.5, because one copy (sender) and one sum
-                        ///< (receiver) take G; between nodes, time for which the network carries a byte: G
+  double byte = 0.08;   ///< inside a node, time to copy a byte: G / 2.5, because G is the time of a copy (sender) plus
+                        ///< a sum (receiver); between nodes, time for which the network carries a byte: G
   friend bool operator==(const wire_costs&, const wire_costs&) = default;
 };
 

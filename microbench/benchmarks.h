@@ -144,8 +144,7 @@ struct overlap_options : output_options {
 struct overlap_pass {
   std::string progress;  ///< "thread", "caller" or "apart": a label for the results
   std::function<lsched_world*()> open;
-  std::optional<unsigned> core{};  ///< core to which this rank's application thread is bound in this pass and later
-                                   ///< passes
+  std::optional<unsigned> core{};  ///< core to which this pass and all later passes bind this rank's application thread
 };
 /// Returns the names of the devices. "core" computes on the core. "sleep" stands for a device that leaves the core
 /// free.
@@ -157,7 +156,7 @@ int run_overlap(const overlap_options& options, std::span<const overlap_pass> pa
 /// own, so that a crash does not end the other parts.
 struct cuda_options : output_options {
   std::string part;         ///< one of cuda_parts()
-  std::int32_t ranks = 2;   ///< number of ranks of parts that have ranks
+  std::int32_t ranks = 2;   ///< number of ranks, for parts that have ranks
   bool as_threads = false;  ///< runs the ranks as threads of one process
   double seconds = 60;      ///< time limit; later measurements are skipped, and their names are printed
   bool quick = false;       ///< uses small sizes and few samples: tests the program, measures nothing

@@ -304,7 +304,7 @@ std::vector<double> bounce(ping_pong& words) {
       words.ping.store(++n, std::memory_order_release);
       await(words.pong, n);
     }
-    // The first batch includes the start of the other thread.
+    // The first batch does not count, because it includes the start of the other thread.
     if (batch == 0)
       start = clock::now();
     else

@@ -77,7 +77,7 @@ void run(lsched_schedule* schedule);
 /// Runs one round by lsched_start and lsched_wait.
 void start_and_wait(lsched_schedule* schedule);
 
-/// Returns the algorithm that "auto" has selected, such as "tree". The printed schedule has the name "allreduce/tree".
+/// Returns the algorithm that "auto" has selected, such as "tree" for a schedule with the name "allreduce/tree".
 std::string algorithm_of(const lsched_schedule* schedule);
 
 struct memory_closer {

@@ -41,7 +41,7 @@ struct column {
 constexpr column percent(const char* heading, const char* key, int decimals = 2) {
   return {heading, key, decimals, 100, nullptr, " %"};
 }
-/// Returns a column that prints a number of words in multiples of the key `k`.
+/// Returns a column that prints a number of words, divided by the value of the key `k`.
 constexpr column per_k(const char* heading, const char* key) { return {heading, key, 2, 1, "k"}; }
 
 /// Returns a result with the keys us_min, us_median, us_p95 and rounds.

@@ -8,7 +8,8 @@
 
 namespace lsched {
 
-/// Cancels the instances. Then waits, at most for the commit timeout, until no other rank reads their memory.
+/// Cancels the instances. Then waits, at most for the commit timeout, until no other rank reads the memory of the
+/// instances.
 std::optional<failure> joined_world::await_end_of_reads(std::span<instance** const> all) {
   const auto deadline = driver::clock::now() + commit_timeout_;
   auto why = cancel(all);

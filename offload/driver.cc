@@ -14,8 +14,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Period in which a waiting rank checks whether peers are dumping core. (The transport reports all other ends of a
-// process.)
+// Interval at which a waiting rank checks whether peers are dumping core. (If a process ends without a core dump, the
+// transport reports the end.)
 constexpr auto k_liveness_period = 50ms;
 constexpr auto k_long_wait = 50us;        // time after which a wait is published to the other ranks
 constexpr auto k_first_poll_nap = 50us;   // minimum sleep between polls of a transport that cannot ring the doorbell
@@ -51,7 +51,7 @@ bool driver::is_left_to_callers() const { return leaves_rounds_ && engine_.has_o
 
 // Publishes whether the progress thread must be rung for messages, clears `polling`, and arms the device. Then polls
 // once more, because peers that read `polling` before it was cleared did not ring for their messages. Returns true if
-// the poll made progress, or if the engine began to listen.
+// the poll made progress, or if the engine now listens for messages and did not before.
 bool driver::announce_and_look() {
   const bool listened = engine_.is_listening();
   bell_.wanted.store(auxiliary_listens() ? 1 : 0);
@@ -61,11 +61,11 @@ bool driver::announce_and_look() {
   return moved || (engine_.is_listening() && !listened);
 }
 
-// Releases the engine, and wakes a sleeping waiter if there is one. If no thread must be rung for messages, `polling`
-// stays set. Peers read this word with every message, and each change would move its cache line between cores. The
-// progress thread passes `nap`, and the function sets *nap to the time for which this thread may sleep. All other
-// threads pass null. If such a thread releases the engine and the transport cannot ring, the function wakes the
-// progress thread, which polls periodically.
+// Releases the engine, and wakes a sleeping waiter if there is one. If messages need not wake a thread, `polling` stays
+// set. Peers read this word with every message, and each change would move its cache line between cores. The progress
+// thread passes `nap`, and the function sets *nap to the time for which this thread may sleep. All other threads pass
+// null. If such a thread releases the engine and the transport cannot ring, the function wakes the progress thread,
+// which polls periodically.
 void driver::let_go(nanoseconds* nap) {
   for (int turns = 1;; ++turns) {
     int looks = 0;
@@ -90,8 +90,8 @@ void driver::let_go(nanoseconds* nap) {
 }
 
 // Clears `wanted` and `shut_out_`. Called if no message could cause progress, or if callers poll for their own
-// messages, so that peers need not ring. An earlier ring can be ignored, because its round has ended or its caller
-// polls.
+// messages, so that peers need not ring. The progress thread can ignore an earlier ring, because the round of the
+// message has ended, or the caller of that round polls.
 void driver::expect_nothing() {
   if (bell_.wanted.load() != 0) bell_.wanted.store(0);
   if (shut_out_.load()) shut_out_.store(false);
@@ -113,7 +113,7 @@ void driver::with_engine(const std::function<void()>& job) {
   struct release {  // releases the engine even if the job throws
     driver& owned;
     ~release() {
-      owned.step();  // without this step, a rank in a commit might never serve its schedules
+      owned.step();  // without this step, a rank that waits in a commit might never serve its older schedules
       owned.let_go();
     }
   } const at_end{*this};
@@ -344,7 +344,7 @@ void driver::wait_for_owner(const goal& what, clock::time_point deadline) {
   bell_.sleepers.fetch_sub(1);
 }
 
-// Polls once more, because peers may have rung the bell only for this thread and not for another thread.
+// Polls once more, because peers may have rung only this thread, which now leaves.
 status driver::leave(const goal& what, status answer) {
   take_back_note(what);
   if (try_acquire()) {

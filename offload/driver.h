@@ -1,7 +1,7 @@
 // A driver runs the engine of one rank, and decides when threads sleep. Each rank has one driver.
 //
-// Exactly one thread at a time owns the engine. A thread that waits runs the engine itself, so no other thread must be
-// woken on the latency path. A thread that starts a round runs the engine while ops make progress, then releases the
+// Exactly one thread at a time owns the engine. A thread that waits runs the engine itself, so the latency path needs
+// no wake-up of another thread. A thread that starts a round runs the engine while ops make progress, then releases the
 // engine. The progress thread (offload/progress_thread.h, "auxiliary" in names) runs the engine while the application
 // computes. No thread spins while nothing can happen. doorbell.h proves that no wake-up is lost, and
 // docs/inside/threading.md lists every variable that threads share.
@@ -174,7 +174,7 @@ class driver {
   bool is_idle_ = false;
   std::uint32_t yields_ = 0;       ///< number of yields since idle_since_
   std::uint32_t polls_ = 0;        ///< counts polls; the clock is usually read after every 16th poll
-  clock::time_point last_look_{};  ///< time of the owner's last poll without progress; 0: none so far
+  clock::time_point last_look_{};  ///< time of the last poll without progress in this idle period; 0: none
   core_sharing sharing_{};
   bool is_core_shared_ = false;      ///< whether other programs used the core at the last poll
   clock::time_point noted_since_{};  ///< beginning of the published wait

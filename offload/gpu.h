@@ -13,7 +13,8 @@ namespace lsched {
 
 /// Selects the device memory that other ranks of the node may read directly. With `never`, they read no device memory.
 /// With `own`, they read memory that this library has allocated. With `always`, they also read memory that other code
-/// has allocated. When the owner of such memory frees the memory or dies, the driver may unmap it for readers.
+/// has allocated. When the rank that exposes such memory frees the memory or dies, the driver may unmap the memory for
+/// readers.
 enum class peer_reads : std::uint8_t { never, own, always };
 
 struct gpu_choice {
@@ -22,7 +23,7 @@ struct gpu_choice {
   std::int32_t number = -1;
   std::uint32_t local_rank = 0;  ///< index of this rank among the ranks of its machine
   peer_reads peers = peer_reads::own;
-  /// If true, and if the device supports such waits, streams wait for rounds. Otherwise the host waits.
+  /// If true, streams wait for rounds, provided that the device supports such waits. Otherwise the host waits.
   bool streams_wait = true;
   std::uint64_t staging_bytes = 0;  ///< initial size of pinned memory for messages; more is allocated on demand
 };

@@ -53,7 +53,7 @@ joined_world::~joined_world() {
         process_.engine().adopt(std::move(commits_));
     });
   else
-    (void)commits_.release();  // a forked child is not a rank
+    (void)commits_.release();  // a forked child is not a rank, so it must not destroy the commits
 }
 
 queued_commit joined_world::queue(const commit_request& request) {

@@ -33,7 +33,7 @@ struct new_world {
 /// commit failed.
 struct queued_commit {
   std::shared_ptr<schedule_commit> commit{};
-  std::vector<instance*> instances{};  ///< the requested instance and its companions; empty if refused
+  std::vector<instance*> instances{};  ///< the requested instance and its companions; empty if the request is refused
 };
 
 class joined_world {
@@ -92,10 +92,10 @@ class joined_world {
 
   /// Moves a session of the world `from`, which has lost ranks, to this world. The old instances fail and are removed.
   /// The instances of the request `anew()` replace them. All members of this world must call this function. If the
-  /// session has moved, sets `*made` to the session's new instances. The function may still return a failure, because
-  /// the old instances cannot be removed. Returns ARGUMENT, on this rank only, if a rank of this world is not in
-  /// `from`, or if the worlds are not two worlds of one process. All other failures occur on all members. Any thread
-  /// may call this function.
+  /// session has moved, sets `*made` to the session's new instances. Even then, the function returns a failure if
+  /// remove() fails for the old instances. Returns ARGUMENT, on this rank only, if a rank of this world is not in
+  /// `from`, or if the worlds are not two worlds of one process. A failure of remove() can also occur on this rank
+  /// only. All other failures occur on all members. Any thread may call this function.
   std::optional<failure> carry(session& moved, joined_world& from, const request_maker& anew, queued_commit* made);
 
   /// Cancels instances on all ranks (docs/reference/cancel.md); ignores null pointers. Then waits until the buffers of

@@ -129,7 +129,7 @@ enum class symbolic_rule : std::uint8_t {
   sums,      ///< no contributions, but dot products of a and b
   lengths,   ///< no contributions, but the lengths of the lists in a
   layout,    ///< no content; later ops may write only lists with the lengths in a to the result
-  part,      ///< function: the parts of a node (an expression, libsched/verify), or of one of its elements
+  part,      ///< function: the parts of a node (an expression, libsched/verify), or the parts of one element of a node
   fold,      ///< function: the elements of operand a, combined in order; they are the same part of different nodes
   whole,     ///< function: the whole node; operand a contains all its parts
   opaque,    ///< function: no contributions, but numbers that are computed from operand a
@@ -194,8 +194,8 @@ inline constexpr operand_rule k_sums{operand_need::always, operand_type::sums};
 inline constexpr operand_rule k_by_sums{operand_need::always, operand_type::sums, true};
 inline constexpr operand_rule k_by_buffer{operand_need::optional, operand_type::elements, true};
 
-// These laws hold because integers wrap around, every computed NaN has the same bits, and `min` and `max` order zeros
-// by their sign.
+// The laws in the following tables hold because integers wrap around, every computed NaN has the same bits, and `min`
+// and `max` order zeros by their sign.
 inline constexpr law_table k_no_law{};
 inline constexpr law_table k_arithmetic{k_numbers, k_numbers & ~k_floats};
 inline constexpr law_table k_parity{k_numbers, k_numbers};

@@ -80,7 +80,7 @@ class region {
 /// | recv        |        |        |      | target  | from | yes |
 /// | compute     | lower  | higher | sums | target  |      |     |  see below; the tag selects the parameters
 /// | signal_send |        |        |      |         | to   | yes |
-/// | signal_recv |        |        |      |         | from | yes |  if `peer` is this rank: the application's call
+/// | signal_recv |        |        |      |         | from | yes |  from this rank: waits for the application's call
 /// | capture     |        |        |      | target  |      |     |
 ///
 /// A compute op writes region c (target). The op reads a (the operand of lower ranks), b (the operand of higher ranks)

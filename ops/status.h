@@ -24,7 +24,7 @@ enum class [[nodiscard]] status : int{
     unmatched = -5,    ///< sends and receives of the world do not pair up
     mismatch = -6,     ///< requests of ranks differ, such as different collectives
     constraint = -7,   ///< the algorithm does not support this number of ranks, count, dtype or kernel
-    unsupported = -8,  ///< valid, but this build or transport does not implement it
+    unsupported = -8,  ///< the request is valid, but this build or transport does not implement it
     no_memory = -9,
     transport = -10,  ///< the network or shared memory below the transport failed
     peer = -11,       ///< a peer died, or closed its world without leaving first

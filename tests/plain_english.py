@@ -6,7 +6,7 @@ A text is a comment (adjacent comment lines are one text), a string literal of a
 document. A text counts once, however many phrases are found in it. The check fails if a folder has more texts with a
 phrase than its budget allows, and also if it has fewer: `--record` then lowers the budget, and never raises it.
 Without FOLDER, all folders are compared. With FOLDER, the counts of these folders are printed and nothing is compared.
-`--worst N` prints the N texts with the most phrases of each folder that has more than its budget, or of each FOLDER.
+For each folder that has more than its budget, or for each FOLDER, `--worst N` prints the N texts with the most phrases.
 """
 
 import argparse
@@ -55,7 +55,8 @@ def line_of(text: str, offset: int) -> int:
 
 
 def join_comments(comments: list[tuple[int, bool, str]]):
-    """Yields line and text of each block. `comments` has line, whether the line holds nothing else, and words."""
+    """Yields the line and the text of each block. Each comment has a line, a flag (true if the line has only the
+    comment), and a text."""
     first, last, words = 0, -1, []
     for line, alone, text in comments:
         if words and not (alone and line == last + 1 and text):
@@ -135,7 +136,7 @@ def sources(root: pathlib.Path, folders: list[str]):
 
 
 def survey(root: pathlib.Path, folders: list[str]):
-    """Returns the number of texts and the texts with a phrase, each by folder and kind."""
+    """Returns two tables by folder and kind: the number of all texts, and the texts with a phrase."""
     total, marked = collections.Counter(), collections.defaultdict(list)
     for path in sources(root, folders):
         for kind, line, text in TEXTS[LANGUAGES[path.suffix]]((root / path).read_text(encoding="utf-8")):

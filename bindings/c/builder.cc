@@ -14,8 +14,7 @@
 struct lsched_builder {
   lsched::builder content;
   std::string name;
-  std::optional<lsched::failure> refusal{};  ///< the builder's first error, if this file and not `content` found the
-                                             ///< error
+  std::optional<lsched::failure> refusal{};  ///< the builder's first error, unless `content` has recorded that error
   lsched::user_kernel user{};                ///< the reduction of all ops that combine by a user_op
 };
 
@@ -28,8 +27,8 @@ lsched_status state_of(const lsched_builder& b) {
   return error == nullptr ? LSCHED_OK : report(kept_diagnostic(), *error);
 }
 
-/// Refuses an argument that `content` cannot represent. Keeps the error if it is the builder's first error. Then commit
-/// fails, and does not make a schedule that lacks the op. Returns the status of the builder's first error.
+/// Refuses an argument that `content` cannot represent. Records the failure `why` if the builder has no earlier error.
+/// Commit then fails instead of making a schedule without the op. Returns the status of the builder's first error.
 lsched_status refuse(lsched_builder& b, failure why) {
   if (state_of(b) == LSCHED_OK) b.refusal = std::move(why);
   return state_of(b);

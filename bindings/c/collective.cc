@@ -1,4 +1,4 @@
-// Collectives of the C interface: reads a desc, and creates the schedule that the desc requests.
+// The create function for collectives of the C interface, which creates the schedule that a desc requests.
 #include "bindings/c/sized.h"
 #include "bindings/c/words.h"
 #include "bindings/c/world.h"
@@ -18,7 +18,7 @@ std::optional<result<user_operation>> read_optional_user_op(const lsched_user_op
   return known ? read_user_op(*known) : known.error();
 }
 
-/// Reads the desc of a rank. Returns ARGUMENT if the host cannot read an array of the desc.
+/// Reads the desc of a rank. Returns ARGUMENT if an array of the desc is in device memory.
 result<collective_request> read_request(const lsched_world& world, const lsched_collective_desc& desc) {
   if (auto why = first_on_device({{"counts", desc.counts},
                                   {"recv_counts", desc.recv_counts},

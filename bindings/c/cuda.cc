@@ -46,8 +46,8 @@ result<gpu_choice> read_cuda_config(const lsched_cuda_config* config) {
 
 // --- rounds in the order of streams --------------------------------------------------------------------------------
 
-/// Returns OK if a stream can order the rounds of the schedule. Otherwise reports the reason and returns the status of
-/// the failure.
+/// Returns OK if rounds of the schedule can run in the order of a stream. Otherwise reports the reason and returns the
+/// status of the failure.
 lsched_status may_use_streams(const lsched_schedule& schedule) {
   if (schedule.world->process.gpu() == nullptr)
     return fail(status::state, "no device is attached: call lsched_cuda_attach (in Python World.attach_cuda) first");
@@ -64,8 +64,8 @@ lsched_status may_use_streams(const lsched_schedule& schedule) {
 }
 
 /// Makes the schedule's gate at the first call. The gate lets each round begin at its place in a stream. If two threads
-/// call at the same time, the engine returns STATE to one of them, because the other thread has made the gate. This is
-/// no error.
+/// call at the same time, the engine returns STATE to one of them, because the other thread has made the gate.
+/// need_gate() then returns OK.
 status need_gate(const lsched_schedule& schedule) {
   instance& runs = *schedule.instance;
   if (runs.has_gate.load()) return status::ok;
@@ -81,7 +81,7 @@ void release_if_failed(const instance& runs) {
   if (runs.verdict.load() != status::ok) runs.device->gate->release(runs.called.load());
 }
 
-/// Reports the failure of a gate call to lsched_last_failure(), and returns its status.
+/// Reports the failure `answer` of a gate call to lsched_last_failure(), and returns the status of that failure.
 lsched_status explain_gate(const lsched_schedule& schedule, status answer) {
   if (answer == status::busy)
     return fail(answer, "16 rounds of the schedule are outstanding: wait for one of them before the next start");

@@ -18,20 +18,21 @@
  *     function if the struct has one. The caller and the library may then be compiled with different headers of the
  *     same LSCHED_ABI. If the caller fills in the struct, members that lie beyond struct_size have their defaults (zero
  *     unless stated otherwise). Members that the library does not know must be zero, else the call returns
- *     LSCHED_ERR_VERSION. If the library fills in the struct, it writes nothing beyond struct_size, and sets members
- *     that it does not know to zero. A struct_size below the first published size or above 4096 causes
+ *     LSCHED_ERR_VERSION. If the library fills in the struct, it writes nothing beyond struct_size, and zeroes the
+ *     members that it does not know. A struct_size below the first published size or above 4096 causes
  *     LSCHED_ERR_ARGUMENT. A diagnostic with such a size is left unchanged. Structs without struct_size never change.
  *  5. Side effects. No function exits, aborts, forks, throws or installs a signal handler. The library prints log lines
  *     on standard error and nothing else. LSCHED_LOG sets the lowest level of these lines (default: warning).
  *  6. Reference. The comment of each function states which threads may call it (Thread) and how long it may block
- *     (Blocks). The comment also states the ownership and lifetime of memory (Memory), and the errors without the
- *     prefix LSCHED_ERR_ (Errors). "Any" means any thread at any time. Calls on different worlds may run at the same
- *     time. Every function that starts a round, waits or commits can also return PEER, TRANSPORT and INTERNAL. (Errors)
- *     does not list these three. PEER means that a member of the world died, or closed the world while this rank needed
- *     that member. Over MPI, only deaths on this rank's node are noticed. If members died, the diagnostic names the
- *     member whose death this rank recorded first. If all members share memory, they share this record, and name the
- *     same member. Ranks of several hosts may record deaths in different orders, and then name different members. The
- *     end of a rank that got PEER is a death, too. lsched_world_lost lists all members that are known to be lost.
+ *     (Blocks). The comment also states the ownership and lifetime of memory (Memory), and the errors (Errors). The
+ *     names of errors are given without the prefix LSCHED_ERR_. "Any" means any thread at any time. Calls on different
+ *     worlds may run at the same time. Every function that starts a round, waits or commits can also return PEER,
+ *     TRANSPORT and INTERNAL. The lists of errors omit these three. PEER means that a member of the world died, or
+ *     closed the world while this rank needed that member. Over MPI, only deaths on this rank's node are noticed. If
+ *     members died, the diagnostic names the member whose death this rank recorded first. If all members share memory,
+ *     they share this record, and name the same member. Ranks of several hosts may record deaths in different orders,
+ *     and then name different members. If a rank gets PEER and then ends, its end counts as a death, too.
+ *     lsched_world_lost lists all members that are known to be lost.
  *  7. Collective functions. All ranks of the world call them, in the same order. A rank whose own arguments are invalid
  *     still takes part: every rank then returns an error that names this rank and the invalid argument. In two cases,
  *     the call instead returns at once. If the world or the builder is NULL, the other ranks wait until their commit
@@ -57,7 +58,7 @@
 #if (defined(__cplusplus) && __cplusplus >= 201703L) || (defined(__STDC_VERSION__) && __STDC_VERSION__ >= 202311L)
 #define LSCHED_CHECKED [[nodiscard]] LSCHED_API
 #elif defined(__GNUC__) && __GNUC__ >= 10 && !defined(__clang__) && !defined(__cplusplus)
-#define LSCHED_CHECKED __extension__ [[nodiscard]] LSCHED_API /* a cast to void silences only this form */
+#define LSCHED_CHECKED __extension__ [[nodiscard]] LSCHED_API /* GCC ignores casts to void with warn_unused_result */
 #elif defined(__GNUC__)
 #define LSCHED_CHECKED LSCHED_API __attribute__((warn_unused_result))
 #else
@@ -88,11 +89,11 @@ typedef enum lsched_status {
   LSCHED_OK = 0,
   LSCHED_PENDING = 1,          /* not finished yet; not an error */
   LSCHED_ERR_ARGUMENT = -1,    /* an argument is null, negative or meaningless */
-  LSCHED_ERR_BOUNDS = -2,      /* a region exceeds its buffer, or the data of a round exceeds its capacity */
+  LSCHED_ERR_BOUNDS = -2,      /* a region exceeds its buffer, or a round has more data than its memory can hold */
   LSCHED_ERR_STATE = -3,       /* the call does not fit the object's present state */
   LSCHED_ERR_CYCLE = -4,       /* the dependencies form a cycle */
   LSCHED_ERR_UNMATCHED = -5,   /* sends and receives of the ranks do not match */
-  LSCHED_ERR_MISMATCH = -6,    /* ranks committed different requests, or in a different order */
+  LSCHED_ERR_MISMATCH = -6,    /* ranks committed different requests, or equal requests in a different order */
   LSCHED_ERR_CONSTRAINT = -7,  /* the algorithm does not support this world, count, dtype or operation */
   LSCHED_ERR_UNSUPPORTED = -8, /* not offered by this build or transport */
   LSCHED_ERR_NOMEM = -9,
@@ -148,7 +149,7 @@ typedef enum lsched_dtype {
 } lsched_dtype;
 
 /** An elementwise reduction. Logical and bit operations take integers only. f16 and bf16 are combined in f32, and
- * rounded once per combination. The value 0 stands for no reduction. Functions that need a reduction refuse it. */
+ * rounded once per combination. The value 0 means no reduction. Functions that need a reduction refuse this value. */
 typedef enum lsched_reduction {
   LSCHED_SUM = 2,
   LSCHED_PROD,
@@ -213,16 +214,16 @@ typedef enum lsched_progress_mode {
 } lsched_progress_mode;
 
 typedef enum lsched_idle_mode {
-  LSCHED_IDLE_AUTO = 0, /* spins if each rank of this machine has a core, else yields and then sleeps. Sleeps at once
-                           while other programs use the core */
+  LSCHED_IDLE_AUTO = 0, /* an idle thread spins if each rank of this machine has a core, else yields and then sleeps.
+                           While other programs use its core, the thread sleeps at once */
   LSCHED_IDLE_SPIN,
   LSCHED_IDLE_YIELD,
   LSCHED_IDLE_PARK
 } lsched_idle_mode;
 
 typedef enum lsched_lane_mode {
-  LSCHED_LANE_AUTO = 0,    /* large computations also use cores that no rank of this machine needs; if there is no such
-                              core, as INLINE */
+  LSCHED_LANE_AUTO = 0,    /* large computations also use cores that no rank of this machine needs. If there is no such
+                              core, this mode is equal to INLINE */
   LSCHED_LANE_INLINE = -1, /* the thread that drives the world does all computations */
   LSCHED_LANE_TBB = -2     /* as AUTO, but with at least one oneTBB worker, even if no core is free */
 } lsched_lane_mode;
@@ -236,8 +237,8 @@ typedef struct lsched_config {
   int32_t lane;               /* an lsched_lane_mode, or the number of oneTBB workers for large computations */
   uint64_t region_bytes;      /* size of this rank's region, at least 1 MiB. The region is the address space for memory
                                  of lsched_alloc and of the library. 0: the size of the machine's memory, or less. With
-                                 0, all regions together have at most 64 TiB or, if `ulimit -v` is set, half of that
-                                 limit */
+                                 0, all regions together have at most 64 TiB, or half of `ulimit -v` if that limit is
+                                 set */
   uint64_t commit_timeout_ns; /* timeout of the collective create functions */
 } lsched_config;
 
@@ -250,21 +251,21 @@ typedef struct lsched_config {
 /** The function behind lsched_config_init. `bytes` is the size of the struct in the caller's header. */
 LSCHED_API void lsched_config_init_sized(lsched_config* config, size_t bytes);
 
-/** Joins the world that `lsched run` prepared for this process, on one host or several. Also joins the processes of a
- * launcher with PMI-1, such as MPICH's mpiexec, unless this process has loaded MPI. If no launcher started the process,
- * or if LSCHED_WORLD=alone is set, opens a world of one rank. If `config` is NULL, the defaults apply. A rank joins its
- * world once, and cannot join again after it has closed the world. When `lsched run` ends, the processes that have
- * joined its world are killed (SIGKILL).
+/** Joins the world that `lsched run` prepared for this process, on one host or several. If a launcher with PMI-1, such
+ * as MPICH's mpiexec, started this process, joins the world of the processes that this launcher started, unless this
+ * process has loaded MPI. If no launcher started the process, or if LSCHED_WORLD=alone is set, opens a world of one
+ * rank. If `config` is NULL, the defaults apply. A rank joins its world once, and cannot join again after it has closed
+ * the world. When `lsched run` ends, the processes that have joined its world are killed (SIGKILL).
  * Thread: any, once per process and world.
  * Blocks: until all ranks have joined, at most LSCHED_START_TIMEOUT seconds if that variable is set, else
  * commit_timeout_ns.
  * Memory: the caller owns *world until lsched_world_close.
- * Errors: UNSUPPORTED if a launcher started the process as one of several, and this function cannot join that launcher.
- * Environment variables of PMI, PMIx, torchrun or a step of Slurm show such a launch. In this case use
+ * Errors: UNSUPPORTED if a launcher started the process as one of several, and this function cannot join the world of
+ * these processes. Environment variables of PMI, PMIx, torchrun or a step of Slurm show such a launch. In this case use
  * lsched_world_open_mpi of lsched_mpi.h or lsched_world_open_with. UNSUPPORTED also for a oneTBB lane in a build
  * without oneTBB. STATE (this rank has joined before); VERSION; ARGUMENT; NOMEM; TRANSPORT (also if `lsched run` has
- * ended); TIMEOUT (under `lsched run`, names a rank that did not join); PEER (under `lsched run`: a rank died before it
- * joined, and is named). */
+ * ended); TIMEOUT (under `lsched run`, names a rank that did not join); PEER (under `lsched run`, names a rank that
+ * died before it joined). */
 #define lsched_world_open(config, world, diagnostic) lsched_world_open_abi(LSCHED_ABI, (config), (world), (diagnostic))
 /** The function behind lsched_world_open, with the LSCHED_ABI of the caller's header. */
 LSCHED_CHECKED lsched_status lsched_world_open_abi(int abi, const lsched_config* config, lsched_world** world,
@@ -329,8 +330,8 @@ LSCHED_CHECKED lsched_status lsched_split(lsched_world* world, int32_t color, in
  * Memory: as lsched_split.
  * Errors: PEER; NOMEM; ARGUMENT (no such rank, a rank is listed twice, or this rank is not listed); TIMEOUT (names a
  * rank that did not call with this list and tag; over MPI only the diagnostic of the first listed rank names such a
- * rank). After TIMEOUT no world has been created, and a later call may succeed. Between hosts, other listed ranks may
- * have created the world; this rank has then closed it. */
+ * rank). After TIMEOUT no world has been created, and a later call may succeed. Between hosts, the other listed ranks
+ * may have created the world nevertheless. For these ranks, this rank has then closed that world. */
 LSCHED_CHECKED lsched_status lsched_split_ranks(lsched_world* world, const int32_t* ranks, int32_t count, int32_t tag,
                                                 lsched_world** made, lsched_diagnostic* diagnostic);
 
@@ -343,8 +344,8 @@ LSCHED_CHECKED lsched_status lsched_split_ranks(lsched_world* world, const int32
  * Blocks: until all survivors have called, at most timeout_ns. Between hosts, at most commit_timeout_ns longer if all
  * survivors have called, but a survivor has not decided whether the new world exists.
  * Memory: as lsched_split.
- * Errors: TIMEOUT (names a rank that is alive and did not call or did not decide, the same rank on all callers; the
- * call may be repeated); PEER (only the ranks on the other side of a network partition may continue);
+ * Errors: TIMEOUT (names a living rank that did not call or did not decide; all callers get the same name, and the call
+ * may be repeated); PEER (only the ranks on the other side of a network partition may continue);
  * UNSUPPORTED (MPI); ARGUMENT; NOMEM. */
 LSCHED_CHECKED lsched_status lsched_shrink(lsched_world* world, uint64_t timeout_ns, lsched_world** survivors,
                                            lsched_diagnostic* diagnostic);
@@ -366,9 +367,9 @@ LSCHED_API int32_t lsched_rank_in(const lsched_world* world, int32_t rank, const
 /** Closes a world. When the last of the worlds that share an engine (lsched_split) is closed, the progress thread ends.
  * NULL is OK.
  * Thread: any, once, with no other call on this world.
- * Blocks: until the progress thread has ended (one step).
- * Memory: the handle becomes invalid. Closing the last world that shares the engine frees the memory of lsched_alloc
- * that other ranks can read.
+ * Blocks: for at most one step of the engine, until the progress thread has ended.
+ * Memory: the handle becomes invalid. Closing the last world that shares the engine also frees memory of lsched_alloc,
+ * except ordinary memory.
  * Errors: BUSY (schedules or mailboxes of the world exist; nothing has changed); STATE (ranks communicated through MPI,
  * and MPI_Finalize preceded this call; the world is closed nevertheless). */
 LSCHED_CHECKED lsched_status lsched_world_close(lsched_world* world);
@@ -397,8 +398,8 @@ typedef struct lsched_node {
  * Errors: ARGUMENT (no such rank, a null pointer, or an invalid struct_size). */
 LSCHED_CHECKED lsched_status lsched_node_of(const lsched_world* world, int32_t rank, lsched_node* node);
 
-/** Makes one pass of the engine in the calling thread. *moved (optional) receives 1 if the pass made progress with an
- * op, a message or a call, else 0. If another thread drives the engine, the call returns at once.
+/** Makes one pass of the engine in the calling thread. *moved (optional) receives 1 if the pass made any progress, else
+ * 0. If another thread drives the engine, the call returns at once.
  * Thread: any. Blocks: never.
  * Errors: ARGUMENT. */
 LSCHED_CHECKED lsched_status lsched_progress(lsched_world* world, int* moved);
@@ -419,7 +420,7 @@ LSCHED_CHECKED lsched_status lsched_free(lsched_world* world, void* memory);
 typedef struct lsched_stats {
   size_t struct_size;
   uint64_t rounds;        /* finished rounds of all schedules */
-  uint64_t ops;           /* fired ops */
+  uint64_t ops;           /* executed ops */
   uint64_t messages_sent; /* payload messages, null messages included */
   uint64_t nulls_sent;    /* null messages: messages without payload, because there was no contribution */
   uint64_t bytes_sent;    /* payload bytes, without headers of transports (MPI adds 64 bytes per message) */
@@ -445,7 +446,7 @@ LSCHED_CHECKED lsched_status lsched_world_describe(lsched_world* world, char* te
 /** Describes the schedules of this rank that wait now or have failed. The text has one line for each of these
  * schedules. Each line reads like a diagnostic of a timeout or failure. The text is empty if there is no such schedule.
  * *rank (optional) receives the rank that causes the wait or the failure, or -1 if no rank is known. *needed (optional)
- * receives the size of the text with its terminator. At most `bytes` bytes are written, always terminated if bytes > 0.
+ * receives the size of the text with its terminator. At most `bytes` bytes are written, including the terminator.
  * Thread: any.
  * Blocks: for at most one step of the engine.
  * Errors: ARGUMENT. */
@@ -466,7 +467,7 @@ LSCHED_CHECKED lsched_status lsched_trace_start(lsched_world* world, uint64_t ev
  * of Perfetto and chrome://tracing. The file has the events of this rank only. `lsched trace FILE...` joins the files
  * of all ranks.
  * Thread: as lsched_trace_start.
- * Blocks: while it writes.
+ * Blocks: while the file is written.
  * Errors: STATE (not recording); ARGUMENT (the file cannot be opened; recording continues); TRANSPORT (the file cannot
  * be written); NOMEM. */
 LSCHED_CHECKED lsched_status lsched_trace_write(lsched_world* world, const char* path, lsched_diagnostic* diagnostic);
@@ -486,12 +487,12 @@ typedef enum lsched_setting {
   /** 1: each schedule is proved before it is committed. The default is 0, or 1 with LSCHED_VERIFY=1 in the environment.
    * Without a proof, a commit checks the schedule of each rank separately, and checks that sends and receives match.
    * With a proof, all ranks also exchange their schedules as text, and each rank proves all schedules as lsched_verify
-   * does. A proved schedule has no deadlock and no race. Its outputs are those of the collective in the schedules' name
-   * ("allreduce/mine"). If the setting is 1 on any rank, all ranks prove. If the proof fails, all ranks refuse the
-   * schedule, and the diagnostic names the reason, the rank and the op. The status is UNMATCHED (messages), CYCLE
-   * (ranks wait for each other) or ARGUMENT (all other reasons). The status is UNSUPPORTED if all texts together exceed
-   * 16 MiB. The proof takes as much time and memory as lsched_verify. Rounds of other schedules wait while a rank
-   * proves. A proof does not slow down the rounds of the schedule. */
+   * does. A proved schedule has no deadlock and no race. Its outputs are those of the collective with which the
+   * schedules' name begins (in "allreduce/mine": allreduce). If the setting is 1 on any rank, all ranks prove. If the
+   * proof fails, all ranks refuse the schedule, and the diagnostic names the reason, the rank and the op. The status is
+   * UNMATCHED (messages), CYCLE (ranks wait for each other) or ARGUMENT (all other reasons). The status is UNSUPPORTED
+   * if all texts together exceed 16 MiB. The proof takes as much time and memory as lsched_verify. Rounds of other
+   * schedules wait while a rank proves. A proof does not slow down the rounds of the schedule. */
   LSCHED_PROVED
 } lsched_setting;
 
@@ -550,20 +551,21 @@ typedef struct lsched_tensor {
  * in the order of ranks. Other reductions are applied in an order that depends on the algorithm. All ranks that receive
  * a combined element receive the same bits.
  *
- * adasum (Maleki and others, MLSys 2021) requires a floating dtype and reduction 0. Each tensor of the result is the
- * sum of the orthogonal parts and the mean of the parallel parts of the ranks' contributions. A contribution of zeros
- * does not change the result. An element outside all tensors gets the value that some rank has contributed. An element
- * that is not finite makes its own tensor NaN on all ranks. Other tensors are not affected. docs/reference/adasum.md
- * defines the order of ranks. Algorithm "two_level" combines the means of nodes. In a world of one node its result is
- * the mean over all ranks. The schedule's name and a warning of the create function report this. */
+ * adasum (Maleki and others, MLSys 2021) requires a floating dtype and reduction 0. In each tensor of the result, the
+ * orthogonal parts of the ranks' contributions are added up, and their parallel parts are averaged. A contribution of
+ * zeros does not change the result. An element outside all tensors gets the value that some rank has contributed. An
+ * element that is not finite makes its own tensor NaN on all ranks. Other tensors are not affected.
+ * docs/reference/adasum.md defines the order of ranks. Algorithm "two_level" averages the contributions of each node,
+ * and then combines these averages by adasum. In a world of one node, the result is the mean over all ranks. The
+ * schedule's name and a warning of the create function report this. */
 typedef struct lsched_collective_desc {
   size_t struct_size;
   const char* collective; /* a name from the table */
   const void* input;
   void* output;
   uint64_t count;
-  /** Number of elements of each rank's block, the same on all ranks. For alltoallv: number of elements that this rank
-   * sends to each rank. For neighbor_exchange: number of elements that this rank sends to each entry of
+  /** Number of elements of each rank's block; all ranks pass equal arrays. For alltoallv: number of elements that this
+   * rank sends to each rank. For neighbor_exchange: number of elements that this rank sends to each entry of
    * `destinations`. */
   const uint64_t* counts;
   /** For alltoallv: number of elements that this rank receives from each rank. For neighbor_exchange: number of
@@ -604,7 +606,7 @@ typedef struct lsched_collective_desc {
   const char* elements;
 } lsched_collective_desc;
 
-/** The maximum capacity: 2^32 elements. */
+/** As a capacity, this value means the maximum, 2^32 elements. */
 #define LSCHED_ANY_COUNT UINT64_MAX
 
 /** Creates a persistent collective, which can run any number of times. Collective.
@@ -617,8 +619,8 @@ typedef struct lsched_collective_desc {
  * algorithm); CONSTRAINT (also if user_op does not commute and the named algorithm does not keep the order of ranks);
  * MISMATCH (a member that must be equal on all ranks differs); UNMATCHED (the two ends of a block have different
  * counts); PEER (names a rank that died); NOMEM; TIMEOUT (on all ranks; names a rank that did not call; the world stays
- * usable). Over MPI a TIMEOUT may name no rank. If rank 0 called too late, the schedule may exist on rank 0, but is
- * cancelled. */
+ * usable). Over MPI a TIMEOUT may name no rank. If rank 0 called after the timeout of other ranks, its call may return
+ * OK, but the schedule is then cancelled. */
 LSCHED_CHECKED lsched_status lsched_collective_create(lsched_world* world, const lsched_collective_desc* desc,
                                                       lsched_schedule** schedule, lsched_diagnostic* diagnostic);
 
@@ -642,7 +644,7 @@ LSCHED_CHECKED lsched_status lsched_start(lsched_schedule* schedule, lsched_tick
 /** The sizes and positions of the blocks in one round of a schedule with a capacity. The input has one block (gatherv,
  * allgatherv), or one block for each rank (scatterv at the root, alltoallv). The output has one block (scatterv), or
  * one block from each rank (gatherv at the root, allgatherv, alltoallv). If this rank has no input or no output, the
- * members about that buffer are NULL. */
+ * members for that buffer are NULL. */
 typedef struct lsched_counts {
   size_t struct_size;
   const uint64_t* send_counts;        /* number of elements of each block of the input */
@@ -743,12 +745,12 @@ LSCHED_CHECKED lsched_status lsched_schedule_destroy(lsched_schedule* schedule, 
 typedef enum lsched_print_format {
   LSCHED_PRINT_TEXT = 0, /* the compiled schedule as a schedule file (docs/reference/schedule_file.md) */
   LSCHED_PRINT_DOT,      /* the compiled schedule as a graph for Graphviz */
-  LSCHED_PRINT_STATS     /* the members of lsched_partial_stats as one JSON object, without trailing bins that are 0 */
+  LSCHED_PRINT_STATS     /* lsched_partial_stats as one JSON object; zeros at the end of a histogram are omitted */
 } lsched_print_format;
 
 /** Writes the schedule of this rank, or its statistics, as text. *needed (optional) receives the size of the text with
- * its terminator. At most `bytes` bytes are written, always terminated if bytes > 0. A later text with statistics may
- * be longer.
+ * its terminator. At most `bytes` bytes are written, including the terminator. A later text with statistics may be
+ * longer.
  * Thread: any.
  * Blocks: never; LSCHED_PRINT_STATS: for at most one step of the engine.
  * Errors: ARGUMENT; STATE (statistics of an ordinary schedule). */
@@ -768,7 +770,7 @@ typedef enum lsched_state {
  * The images of all ranks of a sparse allreduce belong together only if no round runs between the first save and the
  * last save. For partial schedules see lsched_sparse_residual.
  * Thread: any. LSCHED_STATE_PENDING: as lsched_offer. LSCHED_STATE_SPARSE: not while a round runs.
- * Blocks: never. LSCHED_STATE_SPARSE: as lsched_sparse_residual, and for a copy from device memory.
+ * Blocks: never. LSCHED_STATE_SPARSE: as lsched_sparse_residual, and while device memory is copied.
  * Errors: ARGUMENT (too little room, or no sparse allreduce); DEVICE; STATE (an ordinary schedule has no pending
  * offers, or a round of a sparse allreduce is outstanding). */
 LSCHED_CHECKED lsched_status lsched_schedule_save(const lsched_schedule* schedule, lsched_state what, void* image,
@@ -786,7 +788,8 @@ LSCHED_CHECKED lsched_status lsched_schedule_save(const lsched_schedule* schedul
  * If an element overflows in the last combination, only this element is infinite, and its tensor does not count as
  * non-finite. The function reads one element of each tensor, or all elements in the second case. A schedule whose desc
  * has no tensors has one tensor. `is_non_finite` is an array of `tensor_count` values. `tensor_count` must be the
- * number of tensors of the schedule. With NULL and 0 the function only returns the number.
+ * number of tensors of the schedule. If `is_non_finite` is NULL and `tensor_count` is 0, the function only returns the
+ * number.
  * Thread: any, but not while a round is started or memory is bound.
  * Blocks: never.
  * Memory: reads the bound output, so call this function before you change the output.
@@ -882,8 +885,8 @@ typedef enum lsched_capacity {
   LSCHED_STRICT = 0, /* capacity for all items: every rank sends exactly its k largest items */
   LSCHED_DEFER       /* a rank sends each owner at most about k / P items, the largest items first. The other items stay
                         in the rank's residual. With LSCHED_BALANCE_BY_COST or _ALWAYS a rank sends and receives at most
-                        6 k (P-1)/P words for any gradients. If k is below some hundreds, the bound has 1 + log2 P more
-                        items */
+                        6 k (P-1)/P words for any gradients. If k is below some hundreds, a rank may exceed this bound
+                        by 1 + log2 P items */
 } lsched_capacity;
 
 /** The method that sets the boundaries of the regions. */
@@ -912,7 +915,7 @@ typedef enum lsched_nan_policy {
                                ranks */
 } lsched_nan_policy;
 
-/** The rule for selecting the elements to send and the sums of the result. */
+/** The rule by which a rank selects the elements that it sends, and by which owners select the sums of the result. */
 typedef enum lsched_selection {
   LSCHED_EXACT = 0, /* the k largest elements and sums, in every round */
   LSCHED_REUSED     /* as in the paper: the k largest in rounds 1, 1 + reuse, ... The k-th largest magnitude of such a
@@ -935,11 +938,11 @@ typedef struct lsched_sparse_desc {
   lsched_nan_policy nans;
   /* Members for "oktopk". They must be zero for other algorithms. */
   lsched_capacity capacity;
-  uint32_t period; /* rounds between two updates of the regions' boundaries; 0: 64 */
+  uint32_t period; /* number of rounds between two updates of the regions' boundaries; 0 means 64 */
   lsched_boundaries boundaries;
   lsched_balance balance;
   lsched_selection selection;
-  uint32_t reuse;  /* LSCHED_REUSED: rounds between two updates of the thresholds; 0: 32. Otherwise zero */
+  uint32_t reuse;  /* for LSCHED_REUSED: rounds between two updates of thresholds, 0 means 32; for LSCHED_EXACT: 0 */
   uint32_t bucket; /* number of lists that a rank sends to owners before it waits to receive the same number of lists;
                       0: all lists */
   /* An image that lsched_schedule_save has written in a world of the same number of ranks. The schedule continues from
@@ -952,7 +955,8 @@ typedef struct lsched_sparse_desc {
  * round does the following on every rank:
  *
  *  1. residual += scale * gradient. The schedule owns the residual. Its dtype is f64 for F64, and f32 otherwise.
- *  2. The rank sends the k largest elements of the residual (by magnitude, then index). The sums are in rank order.
+ *  2. The rank sends the k largest elements of the residual (by magnitude, then index). The values of an index are
+ *     added up in rank order.
  *  3. update = result / P. All other elements of the update are zero. The update has the same bits on every rank.
  *  4. residual -= the items of this rank that are in the update.
  *
@@ -1026,8 +1030,8 @@ typedef enum lsched_regions {
   LSCHED_EQUAL_REGIONS = 0, /* all owners have equally many consecutive indices; an owner may have to store P * room
                                items */
   LSCHED_BALANCED_REGIONS   /* each round samples the indices of all ranks, and sets the boundaries so that no owner
-                               gets more than about 2 * room items. The samples need two more exchanges, of 2 P numbers
-                               and of one number per rank. `count` is at most 2^32 */
+                               gets more than about 2 * room items. In two more exchanges, each rank gets 2 P numbers,
+                               and then one number, from each other rank. `count` is at most 2^32 */
 } lsched_regions;
 
 typedef struct lsched_coo_desc {
@@ -1064,7 +1068,7 @@ typedef struct lsched_coo_desc {
  * round is remembered: lsched_test of an older ticket returns OK.
  *
  * For lsched_rebind the inputs are indices, values and item_count. The outputs are out_indices, out_values, out_count
- * and, if not NULL, dense. lsched_sparse_get_stats returns the data sent and received. Collective.
+ * and, if not NULL, dense. lsched_sparse_get_stats counts the data sent and received. Collective.
  * Thread, Blocks: as lsched_collective_create.
  * Memory: as lsched_collective_create. Outputs must not overlap each other or the inputs. The schedule allocates sums
  * (3 * out_room items), received lists (P * min(room, ceil(count / P)) items, or about 2 * room items if balanced), and
@@ -1100,8 +1104,8 @@ LSCHED_CHECKED lsched_status lsched_convert(lsched_dtype from, const void* input
  *  - "all_of(M)": M ranks are drawn for each round, and the last of their calls starts the round.
  *  - "quorum(K)": The K-th call for a round starts the round.
  *  - "deadline(T)": As "full". But if a rank is in lsched_collect T microseconds after its call, this rank starts the
- *    parts of all ranks. If T is "auto", the limit is a fifth of the median time between successive calls among the
- *    last 64 calls of the rank. As long as there are fewer than 8 such times, there is no limit.
+ *    parts of all ranks. "deadline(auto)" sets T to a fifth of the median time between two successive calls of the
+ *    rank, over the last 64 calls. With fewer than 8 such times, there is no limit.
  * "+every(T)" may follow: rounds T, 2T, … wait for every rank's call, so that no rank falls further behind. A rank that
  * has left is not drawn, and no round waits for its call. */
 
@@ -1172,8 +1176,8 @@ typedef struct lsched_report {
                          flush this number is the same on every rank, unless a rank leaves meanwhile */
   uint64_t offers;    /* number of lsched_offer calls that the result contains */
   uint64_t mine;      /* number of this rank's lsched_offer calls that the rounds from + 1 to `to` contain */
-  uint64_t staleness; /* maximum delay of the calls in `mine`. The delay of a call is the number of rounds from the
-                         round that was called for to the round that contains the contribution */
+  uint64_t staleness; /* maximum delay of the calls in `mine`. A call for round c whose contribution is in round
+                         r has the delay r - c, but at least 0 */
   int32_t has_result; /* 0: the result is unchanged, because no rank contributed or there is no new round. In a
                          sparse_allreduce, 0 only means that there is no new round */
   const void* result; /* the result in the memory of the schedule, after an lsched_collect without `buckets`; NULL after
@@ -1337,7 +1341,7 @@ typedef struct lsched_partial_stats {
    * differences, except for calls that are about 1,000 rounds or more before or after their gate. */
   uint64_t in_time;               /* number of rounds for which this rank called before its gate */
   uint64_t late;                  /* number of rounds for which this rank called after its gate */
-  uint64_t uncalled;              /* number of rounds for which this rank has not called; leaving is no call */
+  uint64_t uncalled;              /* number of rounds for which this rank has not called; lsched_leave is no call */
   lsched_histogram early_ns;      /* for rounds in `in_time`: time from the call to the gate */
   lsched_histogram late_ns;       /* for rounds in `late`: time from the gate to the call */
   lsched_histogram completion_ns; /* time from the gate to the end of the round */
@@ -1426,17 +1430,17 @@ LSCHED_API lsched_status lsched_add_copy(lsched_builder* b, lsched_region source
  * Errors: ARGUMENT. */
 LSCHED_API lsched_status lsched_add_dep(lsched_builder* b, lsched_op before, lsched_op after);
 
-/** Sets the number of incoming tokens (lsched_add_dep) at which an op starts. With 1, the op starts after any of its
- * dependencies. With 0 (the default), the op starts after all of its dependencies. An op starts once per round, and
- * later tokens have no effect.
+/** Sets the number of incoming tokens (lsched_add_dep) at which an op starts. With 1, the op starts when any one of its
+ * dependencies has completed. With 0 (the default), the op starts when all of its dependencies have completed. An op
+ * starts once per round, and later tokens have no effect.
  * Errors: ARGUMENT. */
 LSCHED_API lsched_status lsched_set_need(lsched_builder* b, lsched_op op, uint32_t tokens);
 
 /** Compiles the schedule of a builder, binds it, and connects it with the schedules of the other ranks of `world`.
  * Consumes the builder, also on failure. Collective: ranks whose builder has an error must call, too.
- * Outputs must not overlap with other memory, except in place. In place, either the first input lies within the first
- * output or the reverse. Each further input begins at the same address as the output with the same index.
- * (lsched_verify proves whether a schedule is correct in place.)
+ * Outputs must not overlap with other memory, except in place. In place, the first input lies within the first output,
+ * or the first output lies within the first input. Each further input begins at the same address as the output with the
+ * same index. (lsched_verify proves whether a schedule is correct in place.)
  * Thread, Blocks, Memory: as lsched_collective_create; `inputs` and `outputs` hold one pointer per slot.
  * Errors: the builder's first error; CYCLE; BOUNDS; ARGUMENT (also for other overlaps, and for a builder of another
  * rank or another number of ranks); UNMATCHED (sends and receives of the ranks do not match in peer, tag, dtype and
@@ -1538,10 +1542,11 @@ typedef struct lsched_verify_desc {
   size_t struct_size;
   const char* text; /* schedule files (docs/reference/schedule_file.md) of all ranks, in any order; NULL: none */
   uint64_t bytes;   /* size of `text`, which needs no NUL and is not needed after the call */
-  /** A collective of `lsched list`. The outputs of a text must have the contents of this collective. NULL, for a text:
-   * the contents are checked against the collective after which the schedules are named ("allreduce/mine"). The cost is
-   * also checked if the schedules name a registered algorithm. If there is no such collective, contents are not
-   * checked. So compare lsched_verification.collective with the collective that you expect, or require a check by
+  /** A collective that `lsched list` shows. The outputs of a text must have the contents that this collective defines.
+   * NULL, for a text: the name of the schedules selects the collective (in "allreduce/mine": allreduce), and the cost
+   * is also checked if the name selects a registered algorithm. Contents are not checked if the name selects no
+   * collective, or if the contents depend on data that schedules do not contain (such as the tensors of an adasum). So
+   * compare lsched_verification.collective with the collective that you expect, or set LSCHED_REQUIRE_PROMISE in
    * `required`. */
   const char* collective;
   int32_t in_place;      /* 0 or 1; 1: inputs and outputs share memory. The collective defines where they overlap;
@@ -1600,7 +1605,7 @@ typedef struct lsched_machine {
   uint64_t S;           /* maximum size of an eager message in bytes; longer messages use a rendezvous */
 } lsched_machine;
 
-/** The initialiser of the default machine of `lsched simulate` and of LogGOPSim. */
+/** The initialiser of the default machine. `lsched simulate` and LogGOPSim use the same default machine. */
 #define LSCHED_DEFAULT_MACHINE \
   { 2500, 1500, 1000, 6, 0, 0, 65535 }
 
@@ -1644,10 +1649,10 @@ typedef struct lsched_simulation {
  * Blocks: until the round is simulated: about 100 ns per message, and for a `collective` at least 10 us for the
  * schedule of each rank.
  * Memory: the caller owns all memory, and the library needs none of it after the call.
- * Errors: ARGUMENT (also an unknown collective, an invalid text, a time that is not from 0 to 1e12, or parameters with
+ * Errors: ARGUMENT (also an unknown collective, an invalid text, a time below 0 or above 1e12 ns, or parameters with
  * which a message takes no time at all); CONSTRAINT (the algorithm does not support this world or count); BOUNDS;
- * UNSUPPORTED (another version of the text, more than 26 days, or 2^64 bytes); UNMATCHED (a message without a receive);
- * STATE (a rank waits forever, and the diagnostic names it); NOMEM. */
+ * UNSUPPORTED (another version of the text, or a round that takes more than 26 days or sends more than 2^64 bytes);
+ * UNMATCHED (a message without a receive); STATE (a rank waits forever, and the diagnostic names it); NOMEM. */
 LSCHED_CHECKED lsched_status lsched_simulate(const lsched_simulate_desc* desc, lsched_simulation* simulation,
                                              uint64_t* finish_ps, uint64_t most_ranks, lsched_diagnostic* diagnostic);
 

@@ -77,7 +77,7 @@ LSCHED_API void lsched_cuda_config_init_sized(lsched_cuda_config* config, size_t
  * to all worlds that share its engine. Uses the device's primary context, as the CUDA run time does, and does not
  * change the caller's current context. If `config` is NULL, the defaults apply.
  * Thread: any, once for each world that was opened.
- * Blocks: while kernels are loaded (seconds, the first time).
+ * Blocks: while kernels are loaded (for seconds in the first call).
  * Memory: the device stays attached until the last world is closed. Closing the last world waits for the device, a few
  * seconds at most. If any stream of the device, even a stream of the application, is busy for more than two seconds,
  * lsched_world_close still returns OK. The library then frees the device's memory, streams and kernels only when the

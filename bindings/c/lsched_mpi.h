@@ -30,15 +30,15 @@ typedef enum lsched_mpi_transport {
 #define LSCHED_MPI_HEADER ""
 #endif
 
-/** Opens a world of the ranks of `comm`. The library uses a duplicate of `comm`, so the caller may go on using and free
- * `comm`. For tests, the environment variable LSCHED_RANKS_PER_NODE=k makes every k consecutive ranks a node.
- * Collective over `comm`.
+/** Opens a world of the ranks of `comm`. The library uses a duplicate of `comm`, so the caller may continue to use
+ * `comm`, and may free it. For tests, the environment variable LSCHED_RANKS_PER_NODE=k makes every k consecutive ranks
+ * a node. Collective over `comm`.
  *
  * Launchers: start the program by mpiexec of the MPI library that the program is linked to. If `lsched run` started the
  * process, MPI has one rank. The call then joins the world of `lsched run` as lsched_world_open does, so that one
- * binary serves both. If another launcher started several processes, but MPI has one rank, the launcher belongs to
- * another MPI library, and the call fails with UNSUPPORTED. In both cases LSCHED_WORLD=alone asks for a world of one
- * rank instead.
+ * binary works under both launchers. If another launcher started several processes, but MPI has one rank, the launcher
+ * belongs to another MPI library, and the call fails with UNSUPPORTED. In both cases LSCHED_WORLD=alone asks for a
+ * world of one rank instead.
  *
  * Progress thread: if any two ranks communicate through MPI, the thread calls MPI, and these calls need
  * MPI_THREAD_MULTIPLE. With a lower thread level there is no progress thread: only threads inside lsched calls drive

@@ -38,7 +38,7 @@ result<divisor> read_partial_divisor(lsched_divisor by) {
   return static_cast<divisor>(by);
 }
 
-/// Reads the desc. Returns ARGUMENT if the host cannot read an array of the desc.
+/// Reads the desc. Returns ARGUMENT if an array of the desc is in device memory.
 result<partial_request> read_request(const lsched_world& world, const lsched_partial_desc& desc) {
   if (auto why = first_on_device({{"buckets", desc.buckets}, {"tensors", desc.tensors}})) return *why;
   return partial_request{.what = {.collective = view_of(desc.collective),
@@ -134,9 +134,9 @@ lsched_report report_of(const collect_report& report, const void* in_place) {
           .result = in_place};
 }
 
-/// Runs `call` on the schedule's session until it is done, and fills in *report_to unless `report_to` is null. `call`
-/// sets a pointer for lsched_report::result, or leaves the pointer null. `wanted` is the error text for a schedule
-/// without session.
+/// Repeats `call` on the schedule's session until the call is done, and fills in *report_to unless `report_to` is null.
+/// `call` sets a pointer for lsched_report::result, or leaves the pointer null. `wanted` is the error text for a
+/// schedule that has no session.
 template <class Call>
 lsched_status call_session(lsched_schedule* schedule, const char* wanted, std::uint64_t timeout_ns,
                            lsched_report* report_to, lsched_diagnostic* diagnostic, const Call& call) {
@@ -152,7 +152,7 @@ lsched_status call_session(lsched_schedule* schedule, const char* wanted, std::u
   });
 }
 
-/// Reports a failed offer to lsched_last_failure(), and returns its status.
+/// Reports the failure `answer` of an offer to lsched_last_failure(), and returns the status of that failure.
 lsched_status explain_offer(const lsched_schedule& schedule, status answer) {
   if (answer == status::state) return refuse(&schedule, schedule.session->why_no_offer(), kept_diagnostic());
   return explain_start(schedule, *schedule.instance, answer);

@@ -83,8 +83,8 @@ failure describe_timeout(const lsched_schedule& schedule, const awaited_round& a
   return with_details_of_rank(*schedule.world, std::move(why));
 }
 
-/// Reports a TIMEOUT. If the round has ended meanwhile, returns OK or the failure of the schedule instead. The text is
-/// written before the check whether the round has ended, so that the text describes an unfinished round.
+/// Reports a TIMEOUT. If the round has ended meanwhile, returns OK or the failure of the schedule instead. The function
+/// writes the text before it checks whether the round has ended, so the text describes an unfinished round.
 lsched_status explain_timeout(const lsched_schedule& schedule, const awaited_round& awaited,
                               lsched_diagnostic* diagnostic) {
   failure why{status::timeout};

@@ -67,8 +67,8 @@ failure refusal_of(const Struct* to) {
                                 std::to_string(least)};
 }
 
-/// Returns a copy of a caller's struct. Members that the caller's header does not have get the values of `known`.
-/// Returns ARGUMENT if is_there() is false, and VERSION if members that this library does not know are not zero.
+/// Returns a copy of a caller's struct. Members that the caller's header lacks keep the values of `known`. Returns
+/// ARGUMENT if is_there() is false, and VERSION if members that this library does not know are not zero.
 template <class Struct>
 result<Struct> read_struct(const Struct* caller, Struct known = {}) {
   if (!is_there(caller)) return refusal_of(caller);
@@ -113,7 +113,7 @@ inline lsched_status report(lsched_diagnostic* diagnostic, const failure& why, r
   return static_cast<lsched_status>(why.code);
 }
 
-/// Returns the diagnostic of lsched_last_failure(). Functions without a diagnostic parameter report failures in it.
+/// Returns the diagnostic to which functions without a diagnostic parameter report failures (lsched_last_failure).
 lsched_diagnostic* kept_diagnostic();
 
 /// Reports a failure in a function without a diagnostic parameter, and returns `code` as lsched_status.

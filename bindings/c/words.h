@@ -1,5 +1,5 @@
-// Conversion of the enums, numbers and texts that callers pass to the C interface. An enum argument may have any
-// integer value, because C does not restrict it.
+// Conversion of the enums, numbers and texts that callers pass to the C interface. In C, an enum argument may have any
+// integer value.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ lsched_reduction number_of(kernel what);  ///< returns 0 for a kernel that is no
 /// Reads the reduction of a request, which may be 0.
 result<kernel> read_optional_reduction(lsched_reduction reduction);
 
-/// Reads the caller's reduction. If a member is invalid or missing, returns ARGUMENT with its name.
+/// Reads the caller's reduction. If a member is invalid or missing, returns ARGUMENT with the member's name.
 result<user_operation> read_user_op(const lsched_user_op& user_op);
 
 /// Reads the tensors or the buckets of a request. Returns ARGUMENT if only one of the two arguments is given.

@@ -97,7 +97,7 @@ lsched_status commit(lsched_world* world, result<creation> made, lsched_schedule
     made->request.program = placed_in_memory(*world, *made->request.program, made->request);
   if (!made) made = creation{{"refused arguments", made.error()}};
   made->request.proof = proof_of(*world, *made);
-  auto handle = std::make_unique<lsched_schedule>();  // before the commit, so that all ranks fail if this fails
+  auto handle = std::make_unique<lsched_schedule>();  // before the commit, so that all ranks fail if memory is short
   const bool waits = world->creates_wait.load();
   auto queued = world->joined.queue(made->request);
   const auto& instances = queued.instances;
@@ -242,7 +242,8 @@ selection chosen_by(const open_options& options, const neighbourhood& around) {
   return by;
 }
 
-/// The maximum number of events that LSCHED_TRACE records (48 MiB of address space, used as the recording grows).
+/// The maximum number of events that LSCHED_TRACE records (48 MiB of address space, which occupy physical memory only
+/// as the recording grows).
 constexpr std::uint64_t k_traced_events = 1 << 20;
 
 /// Writes the trace that LSCHED_TRACE requests. Closing a world returns no diagnostic, so a failure is logged.

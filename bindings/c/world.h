@@ -147,8 +147,8 @@ failure with_details_of_rank(const lsched_world& world, failure why);
 lsched_status explain(const lsched_schedule& schedule, const awaited_round& awaited, status answer,
                       lsched_diagnostic* diagnostic);
 
-/// Turns the result of a session's call into the caller's status, and reports why the call failed. If OK is returned,
-/// the caller must repeat the call.
+/// Turns the result of a session's call into the caller's status, and reports why the call failed. Returns OK if the
+/// awaited event has happened meanwhile; the caller must then repeat the call.
 lsched_status explain(const lsched_schedule& schedule, const call_progress& made, lsched_diagnostic* diagnostic);
 
 /// Repeats a call of a partial schedule's session until the call is done or has failed, or until the timeout has
@@ -172,7 +172,8 @@ lsched_status refuse(const lsched_schedule* schedule);
 /// Returns the status of refuse(schedule), and reports `reason`.
 lsched_status refuse(const lsched_schedule* schedule, const char* reason, lsched_diagnostic* diagnostic);
 
-/// Reports a failed start, offer or rebind of an instance to lsched_last_failure(), and returns its status.
+/// Reports the failure `answer` of a start, offer or rebind to lsched_last_failure(), and returns the status of that
+/// failure.
 lsched_status explain_start(const lsched_schedule& schedule, const instance& started, status answer);
 
 /// Runs a call that is not on the path of a round, and reports exceptions as failures. Only the standard library

@@ -175,7 +175,7 @@ struct recorded_run {
 /// Converts a time that `flaw_of` accepts and that is not negative.
 std::uint64_t nanoseconds(const json& us) { return static_cast<std::uint64_t>(std::llround(us.get<double>() * 1000)); }
 
-/// Converts a slice that to_trace_json() has written to an event. Returns nothing for a slice of another program.
+/// Converts a slice into an event. Returns nothing if another program, and not to_trace_json(), has written the slice.
 std::optional<trace_event> event_from(const json& slice, recorded_run& run) {
   const json with = slice.value("args", json::object());
   const auto is_number = [&](const char* key) { return with.contains(key) && with[key].is_number_unsigned(); };

@@ -10,7 +10,7 @@
 //    cancels the schedule on all ranks (lsched_cancel, at most 100 ms). Afterwards no rank uses the buffers any more.
 //    To end a partial schedule without cancelling, call close() on all ranks. The destructor of a world does not close
 //    a world that still has schedules.
-//  - Buffers are spans. As in C, the caller owns them, and they must outlive the schedule.
+//  - Buffers are spans. As in C, the caller owns the memory of the buffers, which must outlive the schedule.
 #ifndef LSCHED_HPP
 #define LSCHED_HPP
 
@@ -96,7 +96,8 @@ inline void expect(lsched_status status) {
   throw error(status, kept.status == status ? kept : lsched_diagnostic{});
 }
 
-/// Returns true if lsched_schedule_destroy has freed the schedule. `ended` is the status that it returned.
+/// Returns true if lsched_schedule_destroy has freed the schedule. `ended` is the status that lsched_schedule_destroy
+/// returned.
 inline bool is_freed(lsched_status ended) {
   return ended == LSCHED_OK || ended == LSCHED_ERR_UNSUPPORTED || ended == LSCHED_ERR_DEVICE;
 }

@@ -21,7 +21,7 @@ namespace lsched {
 
 class finalize_hook {
  public:
-  /// A function that acquires the ownership of an engine (one thread at a time), and runs `job`.
+  /// A function that runs `job` while the calling thread owns an engine. Only one thread at a time owns an engine.
   using engine_owner = std::function<void(const std::function<void()>& job)>;
 
   finalize_hook() = default;

@@ -16,7 +16,7 @@ bool is_mpi_running();
 /// Returns an error if the communicator cannot be a world.
 std::optional<failure> validate_world(MPI_Comm comm);
 
-/// Returns the highest tag that MPI allows, or `wished` if that is lower and not 0.
+/// Returns the highest tag that MPI allows, or `wished` if `wished` is lower and not 0.
 int highest_tag_of(MPI_Comm comm, int wished);
 
 /// Returns the failure of an MPI call, with status TRANSPORT.

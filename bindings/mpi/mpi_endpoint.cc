@@ -22,8 +22,8 @@ using listening = enum mpi_stream::listening;
 
 // --- open and close -----------------------------------------------------------------------------------------
 
-// The checks before the communicator is duplicated give equal results on all ranks. Afterwards the ranks agree on a
-// result by messages.
+// Before MPI_Comm_dup, every check has the same result on all ranks. After MPI_Comm_dup, the ranks agree on a result by
+// messages.
 result<std::unique_ptr<mpi_endpoint>> mpi_endpoint::open(MPI_Comm comm, const mpi_limits& limits) {
   if (auto why = validate_world(comm)) return *why;
   MPI_Comm ours = MPI_COMM_NULL;

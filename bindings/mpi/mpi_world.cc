@@ -193,7 +193,7 @@ result<std::unique_ptr<endpoint>> open_mpi_endpoint(MPI_Comm comm, const mpi_opt
   auto far = mpi_endpoint::open(comm, options.limits);
   if (!far) return far.error();
   if (far_part != nullptr) *far_part = far->get();
-  const MPI_Comm all = (*far)->communicator();  // valid as long as the endpoint, which is returned only on success
+  const MPI_Comm all = (*far)->communicator();  // valid as long as the endpoint (`far`, later `opened`)
   if (auto why = validate(all, options)) return *why;
 
   neighbourhood discovered;

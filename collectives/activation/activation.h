@@ -8,17 +8,17 @@
 // (geometry.h) extends the pattern to every P:
 //
 //   core rank   R_k   receives from the rank across dimension k        k = 0 … L-1,  L = floor(log2 P)
-//               S_k   signals that rank, after any of: call, R_0 … R_{k-1}, and at a proxy R_x
+//               S_k   signals that rank, after any of: call, R_0 … R_{k-1}, R_x (only at a proxy)
 //   proxy       R_x   receives from its extra
-//               S_x   signals its extra, after any of: call, R_0 … R_{L-1}; not R_x, which comes from the extra
+//               S_x   signals its extra, after any of: call, R_0 … R_{L-1}; not after R_x, which comes from the extra
 //   extra       S     signals its proxy after the call;   R   receives from its proxy
 //   every rank  gate  captures the contribution, after any of: call, all R
 //
 // If one rank calls, exactly P-1 signals are sent. Let k1 < k2 < … be the bits in which the virtual indices of a rank
 // and of the caller differ. The rank is woken only along these dimensions, in this order. A second call can only make
 // more ops fire, so every set of callers wakes every rank. The longest chain has L + 2 signals: extra to proxy, L
-// dimensions, proxy to extra. At most core * L + 2 * rem signals are sent. `core` is the number of core ranks and
-// proxies, and `rem` is the number of extras.
+// dimensions, proxy to extra. At most core * L + 2 * rem signals are sent. `core` is the number of core ranks,
+// including proxies, and `rem` is the number of extras.
 //
 // If a round needs k > 1 calls, every rank that calls signals one rank, the coordinator. The coordinator counts the
 // calls, and then wakes the other ranks along a binomial tree:
@@ -26,15 +26,15 @@
 //   rank r > 0   A     signals the coordinator after the call;   R   receives from its parent
 //   coordinator  A_r   receives from rank r              r = 1 … P-1
 //                n     counts: fires after any k of: call, A_1 … A_{P-1}
-//   every rank   S_c   signals its child c after R, at the coordinator after n
-//                gate  captures the contribution after R, at the coordinator after n
+//   every rank   S_c   signals its child c after R (at the coordinator: after n)
+//                gate  captures the contribution after R (at the coordinator: after n)
 //
 // At most P-1 signals go to the coordinator, and exactly P-1 signals down the tree. The longest chain has ceil(log2 P)
 // + 1 signals.
 //
 // A round that waits for all ranks has no signals. The gate of a rank then waits only for the rank's own call. If the
 // schedule can also have rounds with signals, a separate call op is used for rounds without signals. The collective
-// waits for all gates. With policy `deadline`, every round begins in this way. If a rank has waited longer than the
+// waits for all gates. With policy `deadline`, every round begins without signals. If a rank has waited longer than the
 // deadline, this rank wakes all ranks by the ops above.
 //
 // In a round that needs one call, the number of P-1 signals is exact until a rank ends the round. A faster rank can

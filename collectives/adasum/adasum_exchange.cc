@@ -156,7 +156,7 @@ void adasum_exchange::combine(rank partner, std::uint32_t tag, place source, blo
 template <class Take>
 void adasum_exchange::add_sums(std::span<const tensor> tensors, const stretch& sums, block_range kept,
                                const std::vector<sums_exchange>& exchanges, std::uint32_t of_blocks, const Take& take) {
-  std::vector<std::vector<tensor>> shared;  // tensors shared in each exchange; last: between blocks
+  std::vector<std::vector<tensor>> shared;  // tensors shared in each exchange, then those shared between blocks
   std::vector<stretch> outgoing;            // for each exchange: the sums to send
   for (const sums_exchange& one : exchanges) shared.push_back(shared_tensors(part_.map(), one.both));
   shared.push_back(crossing_tensors(part_.map(), all_));

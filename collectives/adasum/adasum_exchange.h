@@ -13,16 +13,16 @@
 //
 // The vectors move as in an allreduce (rabenseifner, allreduce/halving.cc). But the coefficients of a tensor depend on
 // the dot product and the norms ("sums") of the whole tensor. Step j combines two vectors. After the exchange of
-// halves, both are scattered over the 2^(j+1) nodes of a subcube, and inside each node over the owners. Each owner
-// computes the sums of its own part. Peers add these sums by exchanges across dimensions j, j-1, …, 0. Then each owner
-// sends the result to those owners of its node that combine a part of the tensor. These owners add the sums of all
-// blocks. An exchange across dimension i contains only the sums of tensors that are not completely in one partner's
+// halves, both vectors are scattered over the 2^(j+1) nodes of a subcube, and inside each node over the owners. Each
+// owner computes the sums of its own part. Peers add these sums by exchanges across dimensions j, j-1, …, 0. Then each
+// owner sends the result to those owners of its node that combine a part of the tensor. These owners add the sums of
+// all blocks. An exchange across dimension i contains only the sums of tensors that are not completely in one partner's
 // half. These are at most three tensors, with 24 bytes each. Two owners have at most one tensor in common. So a fused
 // vector of many small tensors costs hardly more than a vector of one tensor.
 //
 // All owners that combine a part of a tensor add the tensor's sums in the same order. Only the two operands of an
-// addition can be exchanged. So all these owners get the same sums, bit for bit, and the same coefficients. Every
-// element of the result is computed once. Nodes are combined in the order of hypercube_tree.
+// addition may be swapped, which does not change the sum. So all these owners get the same sums, bit for bit, and the
+// same coefficients. Every element of the result is computed once. Nodes are combined in the order of hypercube_tree.
 #pragma once
 
 #include <utility>

@@ -81,7 +81,7 @@ class doubling : adasum_part {
       adasum(lower, higher, adasum_part::sums_of(sums, i), elements(target, part));
     }
     if (self() < partner) return copy_gaps(held, target, whole_);
-    for (const element_range gap : map().gaps_in(whole_))  // so all ranks get the first rank's elements
+    for (const element_range gap : map().gaps_in(whole_))  // both ranks get the elements of the lower rank
       copy(part_of_payload(payload, 0, gap), elements(target, gap));
   }
 

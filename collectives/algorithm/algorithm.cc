@@ -104,7 +104,7 @@ std::optional<failure> validate_tensors(const collective& of, const shape& data)
     return argument(name(of.name) + " combines only floating types, not " + name(name_of(data.type)));
   if (data.tensors.empty()) return std::nullopt;
   if (!of.adapts) return argument(name(of.name) + " has no tensors: pass none");
-  const auto gap = [&](std::uint64_t from, std::uint64_t to) {  // a gap is copied from one rank, which may be absent
+  const auto gap = [&](std::uint64_t from, std::uint64_t to) {  // gaps are copied from one rank, which may be late
     return argument("elements " + std::to_string(from) + " to " + std::to_string(to) + " of the vector of " +
                     name(of.name) + " are in no tensor: list a tensor for every element");
   };

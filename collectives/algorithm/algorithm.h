@@ -38,7 +38,7 @@ inline constexpr std::uint32_t k_signal_tags = 3;  ///< number of these tags
 struct constraints {
   bool needs_commutative = false;  ///< if false, operands are combined in rank order, so associativity suffices
   bool in_place = true;            ///< input and output may be the same memory
-  bool by_name_only = false;       ///< "auto" never chooses the algorithm, because its results differ from others
+  bool by_name_only = false;       ///< results differ from those of other algorithms, so "auto" never chooses it
   bool needs_everybody = false;    ///< no partial variant: messages combine contributions of several ranks
   bool moves_lists = false;        ///< each message contains one block, so that a block may be a list (shape::room)
   std::string_view summary;        ///< one line for users

@@ -7,8 +7,8 @@
 //   allreduce             n                       n, reduced over all               same memory
 //   reduce                n                       [n, reduced over all]             [same memory]
 //   scan, exscan          n                       n, reduced over ranks 0 … r (r-1) same memory
-//   reduce_scatter_block  P * n                   n, block r reduced over all       output begins the input
-//   reduce_scatter        all blocks              counts[r], block r reduced        output begins the input
+//   reduce_scatter_block  P * n                   n, block r reduced over all       output at start of input
+//   reduce_scatter        all blocks              counts[r], block r reduced        output at start of input
 //   bcast                 [n]                     n at all others                   (one buffer per rank)
 //   gather, gatherv       n                       [all blocks]                      [input at block root of output]
 //   scatter, scatterv     [all blocks]            n                                 [output at block root of input]

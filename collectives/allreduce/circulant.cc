@@ -2,8 +2,9 @@
 //
 //   skips     the first skip is P, every next skip is half of the previous skip, rounded up, and the last skip is 1;
 //             for P = 7, the skips are 7 4 2 1
-//   combine   a rank has sums of blocks self, self + 1, … (mod P). With skip s after skip t, the rank sends sums
-//             s … t-1 to rank self + s. It combines the sums from rank self - s with its first t - s sums
+//   combine   a rank has partial results of blocks self, self + 1, … (mod P). With skip s after skip t, the rank sends
+//             the partial results of blocks self + s … self + t - 1 to rank self + s. The rank combines its partial
+//             results of blocks self … self + t - s - 1 with the partial results from rank self - s
 //   spread    allreduce only: the same rounds in reverse order, with finished blocks
 //
 // A phase has ceil(log2 P) rounds, in which each rank sends and receives P-1 blocks in total. Both numbers are minimal,

@@ -89,7 +89,7 @@ namespace {
 
 /// The functions that the schedule calls, in the order of a round.
 enum class gtopk_step : std::uint32_t {
-  select,    ///< selects this rank's list from the gradient and the residual; the list is the first partial result
+  select,    ///< adds the gradient to the residual, and selects this rank's list, the first partial result
   merge,     ///< adds a child's partial result to this rank's partial result
   learn,     ///< reads the parent's bitmap; writes no output
   settle,    ///< converts the result to the update; called after all bitmaps are known
@@ -150,8 +150,8 @@ class gtopk_rank {
     return to_.recv(tree_.parent_of(self_), k_down_tag, {result_, 0}, 1);
   }
 
-  /// Sends the bitmaps for the lists of the children. The rank computes these bitmaps from the bitmap for the list that
-  /// it has sent to the parent.
+  /// Sends the bitmaps for the lists of the children. The root computes these bitmaps from the result, and other ranks
+  /// compute them from the parent's bitmap.
   void tell(op_id got) {
     const std::uint64_t words = bitmap_words(k_);
     buffer_id known = result_;

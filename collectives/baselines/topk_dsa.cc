@@ -17,7 +17,7 @@ void put_values(const std::byte* items, std::uint64_t count, dtype type, std::by
   }
 }
 
-/// Writes the values that are not zero as items. The index of values[0] is `first`. Returns the number of items.
+/// Writes an item for each value that is not zero. The index of values[0] is `first`. Returns the number of items.
 template <class Bits>
 std::uint64_t gather_values(const std::byte* values, std::uint64_t count, std::uint32_t first, std::byte* to) {
   constexpr std::size_t size = sizeof(std::uint32_t) + sizeof(Bits);
@@ -118,7 +118,7 @@ namespace {
 
 /// The functions that the schedule calls, in the order of a round.
 enum class topk_dsa_step : std::uint32_t {
-  select,  ///< selects items from the gradient and the residual, as a list for each region
+  select,  ///< adds the gradient to the residual, and selects items, as a list for each region
   reduce,  ///< sums the lists of all ranks for this rank's region, and writes the sum as a block
   settle   ///< converts the blocks of all regions to the update
 };

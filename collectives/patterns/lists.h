@@ -11,7 +11,7 @@ struct list_exchange {
   op_id sent = k_no_op;                              ///< op after which the lists to send are complete
   op_id received = k_no_op;                          ///< op after which the target buffer is ready, or k_no_op
   guard when{};                                      ///< guard of all messages (schedule.h)
-  std::uint32_t bucket = 0;  ///< number of lists that a rank sends before it waits for the same number; 0: all lists
+  std::uint32_t bucket = 0;  ///< number of lists that a rank sends before it waits for as many lists; 0: all lists
 };
 
 /// Appends the exchange, in which rank r sends to ranks r+1, r+2, … in this order. Returns an op after which all lists
@@ -19,10 +19,10 @@ struct list_exchange {
 op_id add_list_exchange(builder& to, const list_exchange& all, op_id exit);
 
 /// Appends an allgather of lists by dissemination, for any P. `mine` must contain only this rank's list. `lengths` must
-/// contain the lengths of all ranks' lists (u64, in a scratch buffer). Both must not change after `entry` has
-/// completed. Returns a buffer of P packed lists in rank order. The buffer is complete after op `done`. A list may have
-/// at most `layout.room` items, and all lists together at most `layout.total`. Uses fewer than 32 tags, beginning with
-/// `tag`. Makes op `exit` wait for all sends.
+/// contain the lengths of all ranks' lists (u64, in a scratch buffer). Neither may change after `entry` has completed.
+/// Returns a buffer of P packed lists in rank order. The buffer is complete after op `done`. A list may have at most
+/// `layout.room` items, and all lists together at most `layout.total`. Uses fewer than 32 tags, beginning with `tag`.
+/// Makes op `exit` wait for all sends.
 struct gathered_lists {
   buffer_id lists = k_no_buffer;
   op_id done = k_no_op;

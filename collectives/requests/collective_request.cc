@@ -18,7 +18,7 @@ bool has_reduction(const collective_request& request) {
   return !request.reduction || *request.reduction != kernel::none;
 }
 
-/// Returns ARGUMENT if a member is set that a collective with a capacity does not use.
+/// Returns ARGUMENT if the request sets a member that a collective with a capacity does not use.
 std::optional<failure> validate_capacity(const collective& kind, const collective_request& request) {
   const bool has_memory = request.input != nullptr || request.output != nullptr;
   const bool has_counts = request.counts != nullptr || request.recv_counts != nullptr || request.count != 0;

@@ -53,7 +53,7 @@ struct collective_request {
   const void* input = nullptr;
   void* output = nullptr;
   std::uint64_t capacity = 0;  ///< maximum number of elements of a block, or k_any_count; 0: no lists
-  std::int32_t depth = 0;      ///< rounds that may be outstanding at once; 0: one
+  std::int32_t depth = 0;      ///< rounds that may be outstanding at once; 0 means 1
 };
 
 /// The capacity of a request that sets no limit for its blocks.

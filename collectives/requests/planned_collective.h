@@ -34,8 +34,8 @@ struct planned_collective : rank_request {
 };
 
 /// Chooses the algorithm for a validated request and makes its schedule. If the caller has not set a segment size and
-/// the buffers are in device memory, the segment size is k_device_segment_bytes. This segment size is not used if it
-/// does not change the number of messages. This rank must then make the same schedule as ranks with buffers in host
+/// the buffers are in device memory, the segment size is k_device_segment_bytes. If this segment size does not change
+/// the number of messages, it is not used, so that this rank makes the same schedule as ranks with buffers in host
 /// memory.
 result<cached_schedule> make_schedule(schedule_cache& made, const rank_request& request, std::string_view algorithm,
                                       const memory_properties& memory);

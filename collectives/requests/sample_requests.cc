@@ -22,9 +22,9 @@ std::vector<exchanged_block> typical_blocks(rank size, std::uint64_t count, bool
   return blocks;
 }
 
-/// Returns the maximum number of pieces. A piece is a tensor of a vector, or a segment of a block. Shorter vectors and
-/// blocks are cut into single elements. The number of ops grows with the product of pieces and ranks, or of pieces and
-/// blocks. Many pieces on many ranks would not test anything new.
+/// Returns the maximum number of pieces. A piece is a tensor of a vector, or a segment of a block. Vectors and blocks
+/// with fewer elements are cut into single elements. The number of ops grows with the product of pieces and ranks, or
+/// of pieces and blocks. Many pieces on many ranks would not test anything new.
 constexpr std::uint64_t most_pieces(rank size) { return size <= 17 ? 65 : 5; }
 
 /// Returns the node of each rank. If `is_dealt` is true, the ranks are dealt to three nodes in turn. Else every three
@@ -75,7 +75,7 @@ std::vector<shape> variants_of(const algorithm& how, rank size, const shape& dat
     add([](shape& s) { s.buckets = {s.count / 3, 0, s.count - s.count / 3}; });
   if (how.looks_at.tensors && data.count > 0) {
     add([](shape& s) { s.tensors = {{0, s.count / 3}, {s.count / 3, s.count - s.count / 3}}; });
-    if (!how.of->activates)  // the tensors have gaps
+    if (!how.of->activates)  // partial collectives allow no gaps between tensors
       add([](shape& s) { s.tensors = {{0, 0}, {s.count / 4, s.count / 2}, {s.count - 1, 0}, {s.count - 1, 1}}; });
     add([&](shape& s) { s.tensors = equal_tensors(s.count, std::min(s.count, most_pieces(size))); });
   }

@@ -20,7 +20,7 @@ shape typical_shape(const collective& of, rank size, std::uint64_t count, dtype 
 /// tensors have one more element.
 std::vector<tensor> equal_tensors(std::uint64_t count, std::uint64_t number);
 
-/// Returns the request itself, followed by variants that change members of the shape that the algorithm uses.
+/// Returns the request itself, followed by variants. In a variant, members that the algorithm uses have other values.
 std::vector<shape> variants_of(const algorithm& how, rank size, const shape& data);
 
 /// Chooses the algorithm (`wanted` is its name, or "auto"), and generates the schedule of rank `place.self`.

@@ -81,7 +81,8 @@ class reduce_by_blocks : rank_part {
     return target;
   }
 
-  /// In place, a result overwrites a block of the input, so its receive must wait for the send of that block.
+  /// In place, a result overwrites a block of the input, so the receive of the result must wait for the send of that
+  /// block.
   void gather(std::uint64_t i, const std::vector<op_id>& given) {
     for (rank distance = 1; distance < size(); ++distance) {
       const rank owner = after(distance);

@@ -7,9 +7,9 @@
 //   balance     redistributes the sums above the threshold in equal shares, if that reduces the traffic
 //   gather      gathers the shares by dissemination, in ceil(log2 P) messages
 //
-// With reused thresholds (selection_rule), there is no allreduce of counters, and the same sums are gathered as in the
-// paper. In rounds that search for new thresholds, all sums are gathered. The schedule is the same in all rounds, and
-// its buffers have capacity for the largest round.
+// With reused thresholds (selection_rule), the step `threshold` needs no allreduce. All sums are gathered in rounds
+// that search for new thresholds. In other rounds, the same sums are gathered as in the paper. The schedule is the same
+// in all rounds, and its buffers have capacity for the largest round.
 //
 // Ops with a guard (a condition on rounds, schedule.h) recompute the boundaries of the regions every `period` rounds.
 // An index or a value is a word. A rank sends and receives at most 6 k (P-1)/P words, plus counters and lengths

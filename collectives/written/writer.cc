@@ -23,7 +23,7 @@ constexpr std::uint64_t k_most_touched = 1 << 24;  ///< maximum number of chunks
 struct layout {
   buffer_id buffer = k_no_buffer;
   std::uint32_t cell = 0;
-  std::vector<std::uint64_t> begins{};  ///< offset of each chunk in elements, then the end
+  std::vector<std::uint64_t> begins{};  ///< offset of each chunk, and then the end of the last chunk; in elements
   std::int64_t chunks() const { return static_cast<std::int64_t>(begins.size()) - 1; }
 };
 
@@ -114,8 +114,8 @@ class written_part : ordered_part {
     return begins;
   }
 
-  /// In place, chunks that share memory share cells. The shift between the cells of input and output does not depend on
-  /// the count, and is computed for a count of 1.
+  /// If the collective runs in place, chunks of input and output that share memory also share cells. The shift between
+  /// the cells of input and output does not depend on the count, and is computed for a count of 1.
   void lay_out() {
     vectors_.resize(k_scratch + how_.scratches.size());
     layout& in = vectors_[k_in];
@@ -218,7 +218,8 @@ class written_part : ordered_part {
     return arrived;
   }
 
-  /// Returns the length of reused landing buffers (ordered_ops::landing). They must have capacity for every message.
+  /// Returns the length of a landing buffer that is reused (ordered_ops::landing). Such a buffer must have capacity for
+  /// every message.
   std::uint64_t longest() const {
     std::uint64_t longest = 0;
     for (const layout& vector : vectors_)
@@ -274,7 +275,7 @@ class written_part : ordered_part {
   void copy_chunks(const statement& one) {
     const stretch target = stretch_of(one.target);
     const stretch source = operand_at(one.operands.front(), target);
-    if (fits(one, source, target) && source.cell != target.cell) copy(source, target);  // in place, nothing to copy
+    if (fits(one, source, target) && source.cell != target.cell) copy(source, target);  // equal cells: the same memory
   }
 
   void combine(const statement& one) {

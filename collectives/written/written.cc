@@ -172,7 +172,7 @@ bool is_algorithm_text(std::string_view text) {
 
 result<const algorithm*> add_written(std::string_view text) {
   static std::mutex guard;
-  static std::list<written_algorithm> all;  // the registry points to its elements
+  static std::list<written_algorithm> all;  // the registry points to the elements of this list
   auto read = written::read(text);
   if (!read) return read.error();
   const std::lock_guard lock(guard);

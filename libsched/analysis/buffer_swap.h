@@ -1,10 +1,10 @@
 // In a buffer swap, the target of an op exchanges memory with an operand. This saves a copy.
 //
-// If one operand of a reduction is null (no contribution), the result is a copy of the other operand. If this operand
-// and the target are whole buffers in memory of the instance, the two buffers can exchange their memory instead. The
-// next op that writes the target then overwrites the operand's value. So the next op must come after all readers of
-// this value. It must also come after all readers of values that earlier swaps put into the same memory. If the deps of
-// this rank do not ensure this order, the buffers are not swapped.
+// If one operand of a reduction is null (no contribution), the result is a copy of the other operand. If the other
+// operand and the target are whole buffers in memory of the instance, these two buffers can exchange their memory
+// instead. The next op that writes the target then overwrites the operand's value. So the next op must come after all
+// readers of this value. It must also come after all readers of values that earlier swaps put into the same memory. If
+// the deps of this rank do not ensure this order, the buffers are not swapped.
 #pragma once
 
 #include <vector>
@@ -13,7 +13,7 @@
 
 namespace lsched {
 
-/// The operands of a compute op that may exchange memory with the target.
+/// States which operands of a compute op may exchange memory with the target.
 struct buffer_swap {
   bool of_a = false;
   bool of_b = false;

@@ -30,7 +30,7 @@ std::uint64_t edge_balance::cell::hashed() const { return mix(mix(mix(ranks) ^ t
 bool edge_balance::cell::is_lone() const {
   if (ends != 1 && ends != k_minus_one) return false;
   cell end;
-  end.add(*this, ends);  // factor -1 turns the subtracted fields of a receive into the fields themselves
+  end.add(*this, ends);  // for a receive, the factor -1 undoes the subtraction of its fields
   return end.hashed() == end.hash;
 }
 
@@ -84,7 +84,7 @@ bool edge_balance::is_even() const {
 }
 
 /// Returns the unmatched ends that can be separated from each other. In the result, cell::ends is 1 for a send and -1
-/// for a receive. The signs of the other fields do not depend on the direction.
+/// for a receive. The other fields are never negated, not even for a receive.
 std::vector<edge_balance::cell> edge_balance::lone_ends() const {
   std::vector<cell> found;
   edge_balance rest = *this;

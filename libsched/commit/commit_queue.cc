@@ -120,7 +120,7 @@ std::string commit_queue::describe_wait(const membership& of, rank* waits_for) c
   return text_of_missing(missing_) + " has not yet reached commit " + std::to_string(queue_.front()->record_.number);
 }
 
-// If a record is posted, the board decides whether this commit still succeeds.
+// If the record of the first commit is posted, the board decides whether that commit still succeeds.
 void commit_queue::lose(rank home) {
   const rank member = members_->rank_of(home);
   if (member == k_no_rank || lost_ != k_no_rank) return;

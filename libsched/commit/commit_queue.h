@@ -20,8 +20,8 @@ namespace lsched {
 /// Thread safety: only the engine's owner may call the functions of this class.
 class commit_queue final : public engine_task {
  public:
-  /// Creates the queue of a world. `meets` is the world's board. The engine `runs` advances the queue and must outlive
-  /// it.
+  /// Creates the queue of a world. `meets` is the world's board. `runs` is the engine that advances the queue. It must
+  /// outlive the queue.
   commit_queue(engine& runs, membership_ptr members, std::unique_ptr<board> meets);
 
   /// Leaves the world. Queued commits end with STATE on this rank. Over a transport without shared memory, these

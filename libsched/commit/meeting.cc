@@ -75,8 +75,9 @@ bool meeting::advance() {
   return end({answer, "the ranks of the new world could not be connected: look for earlier errors of the other ranks"});
 }
 
-// Ranks of a node meet through shared memory. There, a rank that other hosts have lost may still answer. No commit with
-// this rank can succeed.
+// Creates the new world. A meeting of survivors fails if a rank of the new world was lost before the meeting, because
+// no commit with that rank can succeed. A rank that only other hosts have lost may take part, because ranks of a node
+// meet through shared memory.
 bool meeting::make() {
   if (is_of_survivors_) homes_.assign(board_->homes().begin(), board_->homes().end());
   const auto lost = std::ranges::find_first_of(homes_, lost_before_);

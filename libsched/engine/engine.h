@@ -200,7 +200,7 @@ class engine {
   /// rule.
   rank culprit_of_loss(const membership& world, rank missed) const;
 
-  /// Fails the instances of world `of`, because `member` has left that world for good.
+  /// `member` has left the world `of` for good. Fails the instances of this world.
   void lose(const membership& of, rank member);
   void lose(instance& inst, rank member);
 
@@ -213,8 +213,8 @@ class engine {
   std::string describe_waits(const membership& of, rank* waits_for) const;
 
   /// Returns the rank to blame for a wait, and appends the reason to `text`. Each member of `awaited` could end the
-  /// wait. The rank is a member whose process is stopped or ending, else the last rank in the chain of waits that
-  /// begins at a member of `awaited`.
+  /// wait. The rank to blame is a member whose process is stopped or ending, else the last rank in the chain of waits
+  /// that begins at a member of `awaited`.
   rank find_late(const membership& of, std::span<const rank> awaited, std::string& text) const;
 
   /// Publishes to the other ranks what this rank waits for. `since_ns` is the time at which the wait began.

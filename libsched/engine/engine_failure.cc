@@ -21,7 +21,7 @@ void engine::take_bad_news() {
       if (sink == nullptr || !sink->owns(news->instance)) continue;
       if (news->is_departure)
         sink->leave(sink->members().rank_of(who), news->last);
-      else if (who != net_.place().self && !sink->fail(status::peer, who))  // this rank ended its messages before
+      else if (who != net_.place().self && !sink->fail(status::peer, who))  // a rank that cancels ends its messages
         closing_sinks_.push_back({sink, who});
     }
     instance* const ended = instance_of(news->instance);
@@ -56,8 +56,8 @@ void engine::end_of_jobs(instance& inst) {
   if (inst.is_orphan && inst.has_settled) (void)remove(inst);
 }
 
-// Returns the reason that the other ranks receive. This is the error of this rank. It is CANCELLED if the instance has
-// not failed yet, or if this rank's device has failed.
+// Returns the reason that the other ranks receive: the error of this rank, or CANCELLED if the instance has not failed
+// yet or this rank's device has failed.
 end_reason engine::reason_of(const instance& inst) const {
   const rank culprit = inst.culprit.load();
   if (inst.phase != phase::failed || inst.failed_with == status::device) return {net_.place().self};
@@ -110,8 +110,9 @@ void engine::give_up(instance& inst, const end_reason& why) {
   if (!std::exchange(inst.is_given_up, true)) net_.cancel(inst.id, why);
 }
 
-// Another rank may have cancelled the same instances, and its news may have reached only some of them. The other
-// instances must get the reason of that rank, because this rank was not the first to cancel the schedule.
+// Another rank may have cancelled the same instances before, and its cancellation may have arrived here for only some
+// of them. The remaining instances must get the reason of that rank, because that rank was the first to cancel the
+// schedule.
 void engine::cancel(std::span<instance* const> all) {
   const auto failed = std::ranges::find(all, phase::failed, &instance::phase);
   const end_reason first = failed == all.end() ? end_reason{net_.place().self} : reason_of(**failed);

@@ -37,8 +37,8 @@ struct posted_message {
   bool is_sent = false;
   rank peer = k_no_rank;        ///< receiver of a send, or sender of a receive; k_no_rank: any sender
   std::int64_t tag = 0;         ///< k_any_tag: any tag
-  std::byte* memory = nullptr;  ///< message to send, which is only read, or receive buffer
-  std::uint64_t bytes = 0;      ///< length of the message to send, or of the receive buffer
+  std::byte* memory = nullptr;  ///< send: the message, which is only read; receive: the buffer
+  std::uint64_t bytes = 0;      ///< send: length of the message; receive: length of the buffer
 
   // The following members are valid once the message has ended. If the received message was longer than `bytes`, the
   // error is BOUNDS, and the data is dropped.

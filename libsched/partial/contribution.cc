@@ -50,7 +50,7 @@ void contribution::deposit(std::span<const source_part> gradient, std::uint64_t 
   pending_.put(spare);
 }
 
-// Writes the sum of the pending contribution and `gradient` to the buffer `sum`, and puts this buffer in the place.
+// Writes the sum of the pending contribution and `gradient` to the buffer `sum`, which then becomes the pending buffer.
 // Returns false if nothing is pending, or if a capture has taken the pending contribution meanwhile.
 bool contribution::add_to_pending(std::span<const source_part> gradient, std::uint64_t offers, std::uint32_t sum) {
   const auto waiting = pending_.look();

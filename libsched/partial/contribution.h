@@ -104,7 +104,7 @@ class contribution {
       : how_(std::move(how)), buffers_{{memory[0]}, {memory[1]}, {memory[2]}, {memory[3]}} {}
 
   /// Application: adds a gradient to the pending contribution. `call` is the round that the application calls for with
-  /// this offer. Reads the gradient once. Reads it twice if a capture takes the pending buffer meanwhile.
+  /// this offer. Reads the gradient once, or twice if a capture takes the pending buffer meanwhile.
   void offer(std::span<const source_part> gradient, round_no call = 0);
   void offer(const std::byte* gradient, round_no call = 0) {
     const source_part whole{gradient, how_.count};
@@ -179,7 +179,7 @@ struct delivered {
   std::uint64_t in_result = 0;  ///< with lag_policy::latest: number of contributors of the result
   std::uint64_t ranks = 0;      ///< size of the world of round `to`
   std::uint64_t mine = 0;       ///< number of this rank's offers in the rounds (from, to]
-  round_no staleness = 0;       ///< maximum number of rounds from this rank's offers to their result
+  round_no staleness = 0;       ///< maximum number of rounds from an offer of this rank to the round that includes it
   bool null = true;             ///< no rank contributed: there is no result
 };
 

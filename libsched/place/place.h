@@ -28,7 +28,7 @@ struct caller_spaces {
 };
 
 /// Maximum size in bytes of a message that a device reads directly from staging memory. A longer message is first
-/// copied to device memory, concurrently with other work of the device (docs/inside/cuda.md, 11).
+/// copied to device memory, concurrently with other work of the device (docs/inside/cuda.md, section 11).
 inline constexpr std::uint64_t k_most_read_from_staging = std::uint64_t{1} << 20;
 
 /// Minimum size in bytes of a message that a peer reads directly from this rank's device memory. The sender of such a
@@ -38,9 +38,9 @@ inline constexpr std::uint64_t k_least_shown = std::uint64_t{64} << 10;
 /// Returns the placed schedule. Returns `program` itself if all buffers of the caller are in host memory, or if
 /// `program` is already placed for `where`. Returns UNSUPPORTED if device memory is used and the schedule is partial,
 /// has lists as inputs or outputs, or has functions without device support. Also returns UNSUPPORTED if functions use
-/// both host and device memory of the caller. The same holds if an operand of a user-defined reduction would be in
-/// device memory. Returns ARGUMENT if `program` is already placed for other memory spaces, or if the schedule would
-/// need more than 65535 buffers.
+/// both host and device memory of the caller, or if an operand of a user-defined reduction would be in device memory.
+/// Returns ARGUMENT if `program` is already placed for other memory spaces, or if the schedule would need more than
+/// 65535 buffers.
 result<schedule_ptr> placed(schedule_ptr program, const caller_spaces& where);
 
 }  // namespace lsched

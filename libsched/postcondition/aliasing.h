@@ -29,8 +29,8 @@ class aliasing {
   template <std::same_as<bool> Bool>
   aliasing(Bool exists) : exists_(exists) {}
 
-  /// `offsets`: for each rank, the element of the first output at which the first input begins. An offset of -n means
-  /// that the first output begins at element n of the first input.
+  /// `offsets`: for each rank, the first input begins at this element of the first output. An offset of -n means that
+  /// the first output begins at element n of the first input.
   explicit aliasing(std::vector<std::int64_t> offsets) : exists_(true), offsets_(std::move(offsets)) {}
 
   /// `is_apart`: for each rank, true if its inputs share no memory with its outputs.

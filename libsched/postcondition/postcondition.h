@@ -49,10 +49,10 @@ struct cost {
   std::uint64_t messages = 0;        ///< payload messages
   std::uint64_t bytes = 0;           ///< payload bytes, if no contribution is null (absent)
   std::uint64_t signals = 0;         ///< number of signals if every rank calls for the round
-  std::uint64_t signals_of_one = 0;  ///< number of signals if only as many ranks call as the round needs
+  std::uint64_t signals_of_one = 0;  ///< number of signals if no more ranks call than the round needs
   /// Number of messages and signals in the longest chain that leads to the last exit. In ordinary schedules, and with
-  /// the activation policy `full`, all ranks call at the same time. With any other policy, only as many ranks call as
-  /// the round needs, and `hops` is the maximum over all choices of these ranks.
+  /// the activation policy `full`, all ranks call at the same time. With any other policy, no more ranks call than the
+  /// round needs, and `hops` is the maximum over all choices of these ranks.
   std::uint64_t hops = 0;
   bool hops_are_bound = false;  ///< for declared costs: true if `hops` is an upper bound, false if exact
   friend bool operator==(const cost&, const cost&) = default;
@@ -82,7 +82,7 @@ struct postcondition {
   /// bits.
   bool is_same_everywhere = true;
   std::optional<cost> round_cost{};  ///< empty: any cost
-  /// Number of signals of a partial round if only as many ranks call as the round needs. Used only if `round_cost` is
+  /// Number of signals of a partial round if no more ranks call than the round needs. Used only if `round_cost` is
   /// empty. If this member is empty, too, any number is right.
   std::optional<std::uint64_t> signals_of_one{};
 };

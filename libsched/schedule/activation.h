@@ -69,7 +69,7 @@ struct activation {
   friend bool operator==(const activation&, const activation&) = default;
 };
 
-/// Returns the activation for a world that has shrunk to `size` ranks: a number of ranks above `size` becomes `size`.
+/// Returns the activation for a world that has shrunk to `size` ranks: M or K is reduced to `size` if necessary.
 constexpr activation among(activation starts, rank size) {
   if (has_number_of_ranks(starts.policy)) starts.number = std::min(starts.number, static_cast<std::uint32_t>(size));
   return starts;

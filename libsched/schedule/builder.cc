@@ -129,7 +129,7 @@ op_id builder::compute(kernel what, const operands& of, std::uint64_t count, con
                 after);
 }
 
-/// Sets the builder's error. The text names the compute that would have been appended next.
+/// Sets the builder's error. The text names the compute op that would have been appended next.
 void builder::refuse_kernel(const std::string& why) {
   const auto id = static_cast<op_id>(parts_.ops.size());
   fail(status::argument, op_text(id) + " (compute): the kernel " + why, id);

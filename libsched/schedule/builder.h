@@ -93,7 +93,7 @@ class builder {
 
   /// Makes the op void in rounds in which the condition `when` is false. A void op moves no data and computes nothing.
   void set_guard(op_id id, const guard& when);
-  /// Sets the guard of all payload ops and computes among the ops `first` … `end`-1.
+  /// Sets the guard of all payload ops and compute ops with ids from `first` to `end` - 1.
   void set_guard(op_id first, op_id end, const guard& when);
 
   /// Sets the line of the algorithm file for all ops that are appended from now on. Error texts contain this line.
@@ -104,9 +104,9 @@ class builder {
   void set_first_tag(std::uint32_t tag) { first_tag_ = tag; }
 
   /// A bucket is one of several independent fragments that run concurrently. `number` is the index of the bucket, and
-  /// `of` the number of buckets. Tags are assigned so that buckets never share tags, even if the buckets of different
-  /// ranks have different numbers of tags. Offsets in inputs and outputs are relative to the start of the bucket.
-  /// set_bucket() applies to all ops that are appended from now on.
+  /// `of` is the number of buckets. Tags are assigned so that buckets never share tags, even if the buckets of
+  /// different ranks have different numbers of tags. Offsets in inputs and outputs are relative to the start of the
+  /// bucket. set_bucket() applies to all ops that are appended from now on.
   struct bucket {
     std::uint32_t number = 0, of = 1;
     std::uint32_t first_signal_tag = 0;

@@ -154,7 +154,8 @@ class compiler {
 
   // --- output ----------------------------------------------------------------------------------------------
 
-  /// Assigns indices to guards in the order in which ops use the guards. A parser of the text assigns the same indices.
+  /// Assigns indices to guards in the order in which ops use the guards. A parser of the schedule's text form assigns
+  /// the same indices.
   void number_guard(op& o) {
     const guard& when = source_.guards[o.guard - std::size_t{1}];
     auto found = std::ranges::find(parts_.guards, when);
@@ -162,7 +163,7 @@ class compiler {
     o.guard = static_cast<std::size_t>(found - parts_.guards.begin() + 1) & k_most_guards;
   }
 
-  /// Assigns the next index to the op's parameters. A parser of the text assigns the same index.
+  /// Assigns the next index to the op's parameters. A parser of the schedule's text form assigns the same index.
   void number_parameters(op& o) {
     parts_.parameters.push_back(source_.parameters[o.tag]);
     o.tag = static_cast<std::uint32_t>(parts_.parameters.size() - 1);

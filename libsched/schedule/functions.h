@@ -44,8 +44,8 @@ class list_table {
   /// buffer's layout is used instead. The arrays are not copied, so they must stay valid.
   void place(const std::uint64_t* begins, const std::uint64_t* rooms) { begins_ = begins, rooms_ = rooms; }
 
-  /// Returns the range of items of the `count` lists that begin with list `first`. If lists are not packed, `count`
-  /// must be at most 1.
+  /// Returns the range of the items of `count` consecutive lists, beginning with list `first`. If lists are not packed,
+  /// `count` must be at most 1.
   item_run run_of(std::uint64_t first, std::uint64_t count) const {
     if (is_packed_) return {numbers_[first], numbers_[first + count] - numbers_[first]};
     if (count == 0) return {};
@@ -157,7 +157,8 @@ class functions {
   virtual void use_device(std::byte* device, std::byte* staging) { (void)device, (void)staging; }
 
   /// Returns the job for the device. Called by the engine for each function op that accesses device memory. When the
-  /// device has finished the job, the engine calls call() with the same arguments. The job must not change before then.
+  /// device has finished the job, the engine calls call() with the same arguments. The job must not change before that
+  /// call.
   virtual result<const sparse_job*> prepare(std::uint32_t number, round_no round, const function_input& source,
                                             const function_input& by, const function_output& target) {
     (void)number, (void)round, (void)source, (void)by, (void)target;

@@ -116,7 +116,7 @@ class digits {
 
   constexpr rank core() const { return power_ * most_; }
   constexpr int steps() const { return steps_; }  ///< number of digits
-  /// Returns the base of digit j, which is the number of its values.
+  /// Returns the base of digit j: the number of values that the digit can have.
   constexpr rank base(int j) const { return j + 1 == steps_ && most_ > 1 ? most_ : radix_; }
   constexpr rank stride(int j) const {
     rank stride = 1;

@@ -36,9 +36,9 @@ std::optional<std::pair<op_id, op_id>> find_tag_clash(std::span<const op> ops);
 std::string validate_lists(std::span<const buffer> buffers, std::span<const guard> guards, bool is_synchronising,
                            bool is_partial);
 
-/// Sets op::in_place, releases_a and releases_b of all ops. These fields follow from the rest of `content`. Computes
+/// Sets op::in_place, releases_a and releases_b of all ops. These fields follow from the rest of `content`. Compute ops
 /// may read a received payload in the transport's memory, without a copy to the target buffer, if no other op accesses
-/// the payload or a part of it. Each of these computes must wait for the receive, and must read the payload exactly
+/// any part of the payload. Each of these compute ops must wait for the receive, and must read the payload exactly
 /// once, as operand `a` or `b`.
 ///
 /// For a send, releases_a is set if a copy produces the send's source only for this send. This means that no other op

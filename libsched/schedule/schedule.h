@@ -46,7 +46,7 @@ struct buffer {
   list_layout lists{};
   bool has_lists() const { return lists.room != 0; }
   bool is_packed() const { return lists.total != 0; }
-  /// Returns the maximum number of items of `elements` elements, each of which may be a list of items. compile() ensures
+  /// Returns the maximum number of items in `elements` elements. Each element may be a list of items. compile() ensures
   /// that the result is below 2^48.
   std::uint64_t most_items(std::uint64_t elements) const {
     const std::uint64_t items = has_lists() ? elements * lists.room : elements;
@@ -65,7 +65,7 @@ struct buffer {
 /// lengths of lists that both ranks have set (kernel::lay_out).
 struct guard {
   std::uint32_t every = 1;   ///< period in rounds, 1 to k_longest_period; the guard is true in one round per period
-  std::uint32_t phase = 0;   ///< number of rounds of the first period that precede round 1; less than `every`
+  std::uint32_t phase = 0;   ///< the first period begins this number of rounds before round 1; less than `every`
   bool skips_empty = false;  ///< the guard is false if the moved lists are empty; lengths must be set before receives
   friend bool operator==(const guard&, const guard&) = default;
 };

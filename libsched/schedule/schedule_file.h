@@ -31,8 +31,9 @@ result<std::vector<schedule_ptr>> parse_world(std::string_view text);
 /// Errors: those of parse_schedule, and MISMATCH if the text is for another rank or another world size.
 result<schedule_ptr> parse_part(std::string_view text, world place);
 
-/// Returns a name, escaped as in the quoted names of files. Printable ASCII is unchanged. The quote, the backslash and
-/// all other bytes become \xHH, so that untrusted names are safe on terminals and valid in UTF-8.
+/// Returns the name with the escape sequences that a quoted name has in a schedule file. Printable ASCII is unchanged.
+/// The quote, the backslash and all other bytes become \xHH, so that untrusted names are safe on terminals and valid in
+/// UTF-8.
 std::string escaped(std::string_view name);
 
 }  // namespace lsched

@@ -22,7 +22,7 @@ struct memory_layout {
   bool fits(std::span<const std::byte> input, std::span<const std::byte> output) const;
 
   /// Returns an error text if the memory does not have this layout. Outputs must not overlap each other or any input.
-  /// Exception: in place, each output must share memory with the input of the same index.
+  /// Exception: if the layout is in place, each output must share memory with the input of the same index.
   std::optional<std::string> words_for_misfit(const schedule& program, const binding& memory) const;
 };
 

@@ -67,7 +67,7 @@ struct [[nodiscard]] call_progress {
   const instance* awaited = nullptr;  ///< set if `answer` is PENDING or the error of a failed instance
   round_no round = 0;
   std::string_view reason{};   ///< static text, set if `answer` is STATE or UNSUPPORTED
-  std::uint64_t again_ns = 0;  ///< set if `answer` is PENDING: steady-clock time to call again; 0: no limit
+  std::uint64_t again_ns = 0;  ///< set if `answer` is PENDING: latest time of the next call (steady clock); 0: no limit
 };
 
 class session {
@@ -193,7 +193,7 @@ class session {
   stage stage_ = stage::none;
   round_no target_ = 0;            ///< the round on which the ranks have agreed
   collect_report taken_{};         ///< report of a flush whose result is in sum_
-  std::vector<std::byte> sum_{};   ///< result of the flush of which taken_ is the report
+  std::vector<std::byte> sum_{};   ///< result of the flush that taken_ describes
   std::vector<std::byte> view_{};  ///< divided result, for collect_view()
 };
 

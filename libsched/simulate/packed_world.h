@@ -149,8 +149,8 @@ class packed_world {
   std::uint64_t longest_ = 0;
 };
 
-/// The state of one round, for all ranks of a shape. The state of an op is a count of tokens, which saturates at `need`
-/// + 1, and for receives also four flags. A state takes only as many bits as needed.
+/// The state of one round, for all ranks of a shape. The state of an op consists of a token count, which saturates at
+/// `need` + 1, and, if the op is a receive, of four flags. A state takes only as many bits as needed.
 class packed_state {
  public:
   enum flag : std::uint64_t {

@@ -47,10 +47,10 @@ struct simulated_op {
   picoseconds begin = 0, end = 0;        ///< interval of execution; a receive begins when it is matched
   bool is_void = false;                  ///< the guard of the op was false
   std::size_t cause = k_no_recorded_op;  ///< index, in the record, of the op that determined `begin`. Not set if the
-                                         ///< start of the rank determined it, or if no critical path is computed
+                                         ///< start of the rank determined `begin`, or if no critical path is computed
 };
 
-/// A dep whose token was among the first `need` tokens of op `after`, and so contributed to its firing.
+/// A dep whose token was among the first `need` tokens of op `after`. Such a dep helped to make `after` fire.
 struct simulated_dep {
   rank who = 0;
   op_id before = 0, after = 0;

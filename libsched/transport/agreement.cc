@@ -66,8 +66,8 @@ void agreement::take(rank from, const message& what) {
   }
 }
 
-// Records that all members below `member` are lost. This must be so if `member` proposes, or if another member sends an
-// acceptance to `member`.
+// Records that all members below `member` are lost. All of them must be lost if `member` proposes, or if another member
+// sends an acceptance to `member`.
 void agreement::lose_below(rank member) {
   for (rank below = 0; below < member; ++below) is_lost_[static_cast<std::size_t>(below)] = true;
 }

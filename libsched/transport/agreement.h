@@ -6,7 +6,7 @@
 //     member     refuse n ──────────▶ every member, instead of `accept n`, also without a proposal
 //     proposer   settled n ─────────▶ every member, if every living member has accepted
 //     proposer   refuse n ──────────▶ every member, if a living member has refused
-//     member     accept n ──────────▶ new proposer, which repeats the outcome of n
+//     member     accept n ──────────▶ new proposer; if n has ended there, the new proposer repeats the outcome
 //
 // The proposer is the lowest living member. If the proposer is lost, the next proposer proposes the value that this new
 // proposer has accepted. The value of a settled agreement never changes, because every living member has accepted this

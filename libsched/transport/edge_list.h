@@ -41,7 +41,7 @@ inline std::optional<failure> validate_edges(std::span<const edge_spec> edges, r
   return std::nullopt;
 }
 
-/// Returns one of the links for each peer. `peer_of` maps a link to its peer.
+/// For each peer, returns one of the links to that peer. `peer_of` maps a link to its peer.
 template <class PeerOf>
 std::vector<link_id> one_link_per_peer(std::span<const link_id> links, PeerOf&& peer_of) {
   std::vector<link_id> some(links.begin(), links.end());

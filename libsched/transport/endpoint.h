@@ -125,8 +125,8 @@ class endpoint {
 
   /// The instance must be closed to readers or cancelled. Returns OK if no peer reads this rank's memory for the
   /// instance. Returns PENDING while a peer still reads this memory, and sets `*reader` to that peer. Returns
-  /// UNSUPPORTED if the transport may still access memory of the caller and cannot be stopped. `*reader` is then a rank
-  /// that may still use the message, or k_no_rank.
+  /// UNSUPPORTED if the transport may still access memory of the caller and cannot be stopped. `*reader` is then a peer
+  /// whose transfer may still be in progress, or k_no_rank.
   virtual status check_readers(std::uint32_t id, rank* reader) = 0;
 
   /// Removes and returns the next lost rank that poll() has found. Returns k_no_rank if no loss is left. Losses are

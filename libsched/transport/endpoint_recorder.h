@@ -43,8 +43,8 @@ class endpoint_recorder {
     static_cast<void>(id), static_cast<void>(number), static_cast<void>(label);
     return nullptr;
   }
-  /// Returns the last round of a linked instance for which the application of rank `who` has called. Returns nullopt if
-  /// this round is not known.
+  /// For a linked instance, returns the last round for which the application of rank `who` has called. Returns nullopt
+  /// if this round is not known.
   virtual std::optional<round_no> entered_by(rank who, std::uint32_t id) const {
     static_cast<void>(who), static_cast<void>(id);
     return std::nullopt;

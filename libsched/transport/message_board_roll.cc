@@ -15,8 +15,8 @@ status message_board::regroup(board& former) {
   return status::ok;
 }
 
-// This rank may have accepted a list of survivors that contains an earlier new board of this rank. The survivors may
-// still settle that list. So this function does nothing until the decision about the list is known.
+// In an earlier roll call, this rank may have accepted a list of survivors with another new board of this rank. The
+// survivors may still settle that list. So this function does nothing until the decision about the list is known.
 void message_board::answer_roll() {
   if (has_answered_ || former_->fresh_ != nullptr) return;
   has_answered_ = true;

@@ -9,7 +9,7 @@ namespace {
 
 using clock = std::chrono::steady_clock;
 
-constexpr std::chrono::milliseconds k_patience{10};  ///< wait after which a member asks the first rank
+constexpr std::chrono::milliseconds k_patience{10};  ///< wait after which a member asks who is missing
 constexpr std::chrono::milliseconds k_repeat{100};   ///< age of an answer after which the member asks again
 constexpr std::chrono::milliseconds k_silence{100};  ///< silence after which the first rank counts as missing
 
@@ -86,7 +86,7 @@ message_board* message_boards::find_offered(std::uint64_t number, rank first) co
   return found->second->offered_to_.front() == first ? found->second : nullptr;
 }
 
-/// Sends the name of a member without an offer to a member that waits for a world.
+/// A member that waits for a world has asked whose offer is missing. Sends this member the answer.
 void message_boards::send_missing_offer(rank from, const head& question) {
   rank missing = 0;
   for (const auto& [which, one] : boards_)
@@ -367,7 +367,7 @@ void message_board::give_up(rank missing) {
                       pack({.kind = message_boards::kind::give_up, .number = commit_.number(), .missing = missing}));
 }
 
-// A message that the sender may not send, or that names a rank outside the world, is dropped.
+// Drops a message that its sender must not send, or that names a rank outside the world.
 void message_board::take(rank from, const message_boards::head& first, std::span<const std::byte> rest) {
   const auto size = static_cast<rank>(members_.size());
   if (first.member < 0 || first.member >= size || members_[static_cast<std::size_t>(first.member)] != from) return;

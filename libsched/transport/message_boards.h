@@ -7,7 +7,7 @@
 // the member no longer waits.
 //
 //     member    record n ──▶  first: has all n?    ── all records ──▶  every member
-//     member    give up n ─▶  first: not yet?      ── refused ──────▶  every member; later records are dropped
+//     member    give up n ─▶  first: lacks some n? ── refused ──────▶  every member; later records are dropped
 //     member    left ──────▶  first: no record n?  ── refused ──────▶  every member
 //     member    offer ─────▶  first: has all?      ── met ──────────▶  every member; a closed board sends `left`
 //     member    ask n ─────▶  first: waits for n?  ── missing ─────▶  this member, whose errors name the missing rank
@@ -198,7 +198,8 @@ class message_board final : public board {
   void refuse_commit(std::uint64_t number, const refusal& about);
   status connect_offers(rank* missing);
   rank find_missing() const;
-  /// Returns the named member if its record is missing, else another member whose record is missing.
+  /// Returns the named member if its record is missing, else another member whose record is missing. If the commit was
+  /// proposed, returns a member that has not accepted it yet.
   rank missing_or(rank named) const;
   /// On the first rank, returns a member without an offer, or k_no_rank.
   rank find_missing_offer();
@@ -218,9 +219,9 @@ class message_board final : public board {
   std::vector<rank> offered_to_;  ///< ranks of the launch to which the board was offered
 
   // While a member waits for records or offers:
-  std::chrono::steady_clock::time_point asks_at_{};  ///< when the question to the first rank is or was due
+  std::chrono::steady_clock::time_point asks_at_{};  ///< when the next question is due, or when it was asked
   bool is_asking_ = false;                           ///< the first rank has not answered the question yet
-  rank missing_ = k_no_rank;                         ///< the last answer; on the first rank: a member without an offer
+  rank missing_ = k_no_rank;                         ///< missing member; on the first rank: member without an offer
 
   agreement_sender to_commit_{*this, message_boards::kind::commit};
   agreement commit_{};  ///< the current or the last exchange

@@ -28,8 +28,8 @@ class roll_call {
   }
 
   /// Joins the next roll call, and sends this member's answer to the other members. `fresh` is the id of this member's
-  /// new board. If other members have given up later roll calls, this member joins the roll call after the last of
-  /// them. If a member has already joined an even later roll call, this member joins that roll call.
+  /// new board. This member skips later roll calls that other members have given up. If another member has already
+  /// joined an even later roll call, this member joins that roll call.
   void answer(std::uint32_t fresh);
   /// Gives up the roll call. Returns false if this member has accepted a list that may be settled.
   bool give_up();

@@ -38,8 +38,8 @@ class activation_check {
 
   /// For each set of callers that is just large enough to start a round, runs the ops before the captures. Larger sets
   /// need no check, because additional callers only make more ops fire. If a round needs several calls, the calls of
-  /// all ranks count alike. So one set of consecutive ranks for each first rank suffices. With one caller less, the
-  /// round must not start on any rank.
+  /// all ranks count alike. So for each rank, one set of consecutive ranks that begins with this rank suffices. With
+  /// one caller less, the round must not start on any rank.
   std::shared_ptr<const wake_cost> check_calls(memo<wake_cost>* known) {
     const fingerprint key = known == nullptr ? fingerprint() : key_of_calls();
     if (known != nullptr)
@@ -156,8 +156,8 @@ class activation_check {
     return hops;
   }
 
-  /// If all ranks call, certain ops complete before the captures (the ops that take contributions). This function
-  /// returns the hash of the graph of these ops. If fewer ranks call, only a subset of these ops completes.
+  /// Returns the hash of the graph of those ops that complete before the captures if all ranks call. If fewer ranks
+  /// call, only a subset of these ops completes.
   fingerprint key_of_calls() {
     wake_.run({.stops_at_captures = true});
     std::vector<std::uint32_t> place(all_.op_count(), k_no_world_op);

@@ -1,5 +1,5 @@
-// Checks the activation of a partial schedule. The activation consists of the ops before the captures (the ops that
-// take contributions). Through these ops, the calls of some ranks start the round on all ranks.
+// Checks the activation of a partial schedule. A capture is an op that takes a contribution. The activation consists of
+// the ops before the captures. Through these ops, the calls of some ranks start the round on all ranks.
 #pragma once
 
 #include <cstdint>

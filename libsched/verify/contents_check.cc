@@ -82,8 +82,8 @@ class explanation {
     return holds;
   }
 
-  /// Describes the joins from the leaf up to the node. At the first join where both operands contain the leaf,
-  /// continues with the operand that `from_higher` selects.
+  /// Describes the joins on a way from the leaf up to the node. If both operands of a join contain the leaf, there are
+  /// several ways. At the join of this kind that is nearest to the node, `from_higher` selects the operand.
   std::string words_for_way(node_id top, const std::vector<bool>& holds, bool from_higher) const {
     std::vector<std::string> steps;
     bool is_forked = false;

@@ -84,8 +84,8 @@ class order_scan {
   std::vector<op_id> reads_;  ///< reads since the last write
 };
 
-/// Returns true if deps and messages of all ranks ensure that y fires only after x has completed. A call visits the ops
-/// of all ranks. This is slow, but calls are rare.
+/// Returns true if deps and messages of all ranks ensure that y fires only after x has completed. This function visits
+/// the ops of all ranks, which is slow, but is rarely needed.
 bool is_before_by_others(const assembly& all, const std::vector<world_op>& order, world_op x, world_op y) {
   std::vector<bool> fires_after(all.op_count(), false);
   std::vector<bool> ends_after(all.op_count(), false);

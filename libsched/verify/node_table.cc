@@ -7,7 +7,8 @@
 
 namespace lsched::symbolic {
 
-/// Returns how the kernel's result relates to contributions. node_table::add records the op with the largest value.
+/// Returns how the kernel's result relates to contributions. For each node, node_table::add records the op whose
+/// kernel has the largest `making`.
 making making_of(kernel what) {
   switch (row_of(what).symbol) {
     case symbolic_rule::sums:
@@ -55,7 +56,8 @@ node_id node_table::add(world_op id, node made, std::initializer_list<node_id> p
   return static_cast<node_id>(nodes_.size() - 1);
 }
 
-/// Returns the op with the larger value of making_of, or x if both values are equal.
+/// Returns the op whose kernel has the larger `making`, or x if both are equal. If one op is k_no_world_op, returns the
+/// other op.
 world_op node_table::least_of(world_op x, world_op y) const {
   if (x == k_no_world_op || y == k_no_world_op) return std::min(x, y);
   return making_of(all_.at(x).what) >= making_of(all_.at(y).what) ? x : y;
@@ -76,8 +78,8 @@ node_id node_table::add_join(world_op id, kernel how, const segment& lower, cons
   const node& y = nodes_[higher.what];
   const dtype type = all_.at(id).type;
   const bool is_flat = joins_flat(how, type, lower, higher);
-  // If the kernel is idempotent, a leaf that is in both operands counts once. In partial schedules the leaf counts
-  // twice, because the engine adds the contributor counts of both operands.
+  // If the kernel is idempotent, a leaf that is in both operands counts once. But in partial schedules, such a leaf
+  // counts twice, because the engine adds the contributor counts of both operands.
   const bool is_set = is_flat && row_of(how).obeys(law::idempotent, type) && x.ranks != rank_sets::k_empty &&
                       y.ranks != rank_sets::k_empty && x.input == y.input &&
                       !all_.program(all_.rank_of(id)).is_partial();

@@ -9,11 +9,11 @@
 // Two expressions are equal if the laws that a kernel's row declares for the dtype (ops/kernel.h) make them equal. If
 // the kernel is commutative, the order of operands does not matter. If it is also associative, grouping does not
 // matter. If it is also idempotent, a leaf that is in both operands is in the result only once. The last two laws apply
-// only to leaves with equal shifts that a single kernel has combined.
+// only to leaves that have equal shifts and that a single kernel has combined.
 //
 // A node does not depend on element indices. A segment of memory stores by how much its elements are shifted against
-// the elements of the node's first leaf. If another leaf is shifted by d against the first leaf, its weight is
-// multiplied by x^d, where x is random. No power of x up to the number of all elements is 1.
+// the elements of the node's first leaf. If another leaf is shifted by d against the first leaf, each weight of this
+// other leaf is multiplied by x^d, where x is random. No power of x up to the number of all elements is 1.
 #pragma once
 
 #include <cstdint>
@@ -48,7 +48,7 @@ struct node {
   std::uint64_t tree = 0;              ///< hash of the expression
   node_id lower = 0, higher = 0;       ///< operands of a join; a quotient has k_nothing as `higher`
   world_op joined_by = k_no_world_op;  ///< op that produced the node; k_no_world_op: the node is a leaf
-  world_op least_by = k_no_world_op;   ///< op that turned the value into a non-contribution (making_of)
+  world_op least_by = k_no_world_op;   ///< op with the largest making_of(); k_no_world_op: `contributions`
   rank lowest = 0, highest = 0;        ///< lowest and highest contributor
   std::uint32_t input = 0;             ///< input index of a leaf
   std::uint32_t products = 0;          ///< index in products_ if the node holds sums; 0: no sums

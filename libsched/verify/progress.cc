@@ -160,7 +160,7 @@ void progress::arrive(world_op id) {
 void progress::finish(world_op id) {
   ops_[id].hops = now_;
   order_.push_back(id);
-  ops_[id].completed = round_;  // must precede the checks of the sends that wait for this op
+  ops_[id].completed = round_;  // must be set before the sends that wait for this op are checked
   if (start_.stops_at_captures && all_.kind(id) == op_kind::capture) return;
   if (how_ != sending::eager && all_.kind(id) == op_kind::recv && !was_void(id)) release(all_.partner(id));
   if (has_slots() && all_.kind(id) == op_kind::recv) clear_slot(all_.partner(id));
@@ -182,7 +182,7 @@ world_op progress::reader_of(world_op send) const {
 }
 
 /// Frees the buffer slot of a payload that was received and read. The next send can use the slot only if the payloads
-/// of all earlier sends of the slot were received and read. This includes sends that completed without the slot.
+/// of all earlier sends of the slot were received and read, even of sends that completed without the slot.
 void progress::clear_slot(world_op send) {
   while (send != k_no_world_op && !is_cleared(send)) {
     const bool is_received = has_completed(all_.partner(send)) && reader_of(send) == k_no_world_op;

@@ -45,7 +45,7 @@ struct buffering {
 struct round_start {
   const std::vector<bool>* callers = nullptr;  ///< by rank: true if the rank calls; null: all ranks call
   bool is_full = false;                        ///< the round waits for the calls of all ranks
-  bool is_woken = false;                       ///< captures fire at once, without the calls and signals before them
+  bool is_woken = false;                       ///< captures fire without the calls and signals before them
   bool stops_at_captures = false;              ///< captures give no tokens to the ops that wait for them
   std::span<const world_op> unsent{};          ///< signals that are sent but do not arrive
   std::optional<round_no> guards{};            ///< round for which guards are evaluated; empty: all guards are true
@@ -111,8 +111,8 @@ class progress {
   std::vector<world_op> captures_;
   /// For sending::held: pairs of a send and an op that reads its payload in place, ascending
   std::vector<std::pair<world_op, world_op>> readers_;
-  /// For each send: true if the send uses a slot, and the previous and the next send of this slot, or k_no_world_op.
-  /// Empty if no message is buffered.
+  /// For each send, true if the send uses a slot. slot_of_ and next_in_slot_ contain the previous and the next send of
+  /// this slot, or k_no_world_op. All three vectors are empty if no message is buffered.
   std::vector<bool> is_buffered_;
   std::vector<world_op> slot_of_, next_in_slot_;
   std::vector<std::uint32_t> cleared_;  ///< by send: last round in which its slot became free for the next send

@@ -3,8 +3,8 @@
 // verify() takes the schedules of a whole world and a postcondition. It proves that every execution meets the
 // postcondition, for any order of messages, any eager limit, any contents of lists and any sufficient set of callers.
 // One linear pass suffices, because firing is monotone: an op never prevents another op from firing. So all
-// interleavings fire the same payload and compute ops. Some properties depend on an order, such as conflicting accesses
-// to memory. The verifier proves these properties by the happens-before relation, not by one execution.
+// interleavings fire the same payload and compute ops. Some properties depend on the order of ops, for example that no
+// memory accesses conflict. The verifier proves these properties by the happens-before relation, not by one execution.
 // docs/reference/verify.md describes the proofs and their limits.
 //
 // Thread safety: verify() is pure except for options.known. Any thread may call verify().

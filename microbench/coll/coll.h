@@ -31,7 +31,8 @@ class cell_set {
   cell_set& operator=(const cell_set&) = delete;
 
   std::vector<cell>& cells() { return cells_; }
-  /// Returns the algorithm that "auto" selects for the plain request. This function is collective.
+  /// Returns the algorithm that "auto" selects for separate malloc'd buffers, or an empty string if "auto" does not
+  /// support the exercise. This function is collective.
   std::string taken_by_auto(team& ranks);
   /// Closes the schedules of libsched and reports errors. Must be called once before the destructor, which reports no
   /// errors.

@@ -6,7 +6,7 @@
 namespace lsched::bench {
 namespace {
 
-/// Returns true if rounds with these buffers are measured. A bcast is never measured in place, because each rank has
+/// Returns true if rounds with this `in_place` are measured. A bcast is never measured in place, because each rank has
 /// only one buffer.
 bool wants_in_place(const coll_options& options, const collective& kind, bool in_place) {
   return !in_place || (options.has_in_place && kind.moves_data && &kind != &k_bcast);

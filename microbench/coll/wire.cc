@@ -60,7 +60,7 @@ double ns_of_conversation(team& ranks, int partner, const conversation& about) {
 }  // namespace
 
 // A burst of messages to one peer does not show the processor time of a message, because the messages share system
-// calls. So this function does not measure the processor time, but assumes a third of the hop.
+// calls. So this function does not measure the processor time, but assumes a third of the duration of a hop.
 std::optional<wire_costs> measure_wire_between_nodes(team& ranks) {
   int partner = 0;
   while (partner < ranks.size() && node_of(ranks, partner).number == 0) ++partner;

@@ -4,8 +4,8 @@
     python microbench/convergence all --fast
 
 Without --ranks the ranks are simulated, and the numbers are the same on every machine. With --ranks the ranks are
-processes. Prints a table of results, and a line for each rule (an expected relation between results). The status is 1
-if a rule does not hold. docs/reference/training.md describes the figures.
+processes. Prints a table of results, and a line for each rule (an expected relation between results). The exit status
+is 1 if a rule does not hold. docs/reference/training.md describes the figures.
 """
 
 from __future__ import annotations

@@ -19,11 +19,11 @@ class Training:
         self._opt = task.optimizer(self.model)
 
     def gradient(self, task: Microbatches, rank: int, step: int, create_graph: bool = False) -> torch.Tensor:
-        """Returns the gradient at the present weights, for the microbatch of a rank and step of the task."""
+        """Returns the gradient at the present weights for the task's microbatch of the rank in the step."""
         return self.derivative(task.loss(self.model, rank, step), create_graph)
 
     def derivative(self, value: torch.Tensor, create_graph: bool = False) -> torch.Tensor:
-        """Returns the derivative with respect to all parameters, as one vector."""
+        """Returns the derivative of `value` with respect to all parameters, as one vector."""
         found = torch.autograd.grad(value, self.parameters.tensors, create_graph=create_graph)
         return torch.cat([each.flatten() for each in found])
 

@@ -21,9 +21,9 @@ from twin import COMMUNICATION, Rank, Twin
 
 
 class Spread:
-    """The distance of the replicas from their average, relative to the length of the average. mean() is over epochs.
+    """The distance of the replicas from their average, relative to the length of the average.
 
-    Replicas are the weights at the beginning of the last step of each epoch."""
+    Replicas are the weights at the beginning of the last step of each epoch. mean() returns the mean over epochs."""
 
     def __init__(self, task: Task) -> None:
         self._task = task
@@ -55,8 +55,8 @@ class SeenTwin(Twin):
 
 @dataclasses.dataclass(frozen=True)
 class Gossip:
-    """A rule for exchanges. After each step a rank keeps a part of its weights, and pushes equal parts to some other
-    ranks."""
+    """A rule for exchanges. After each step a rank divides its weights by the number of shares. The rank keeps one
+    share, and pushes one share to each of some other ranks."""
 
     name: str
     heard: Callable[[int, int, int], list[int]]  # (rank, step, ranks) -> the ranks whose messages this rank gets

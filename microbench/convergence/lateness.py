@@ -1,8 +1,9 @@
 """Measures the time of a whole training for each policy, with five kinds of late ranks. Compares these times with the
 times of DistributedDataParallel.
 
-All loops except those of DDP and of the hook end by rounds (PartialOptimizer.rounds). The measured time is the time of
-the slowest process, from its first step to the end of the flush.
+The loops of DDP and of the hook end after a number of steps. All other loops end with a given round
+(PartialOptimizer.rounds). The measured time is the time of the slowest process, from its first step to the end of the
+flush.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ ADVICE = MOST
 
 
 class RoundsTwin(Twin):
-    """A loop by rounds, in virtual time. A call is for the round that is open at the time of the call. The loop ends
-    with round `task.steps`."""
+    """Simulates loops that end with round `task.steps`, in virtual time. A call is for the round that is open at the
+    time of the call."""
 
     def __init__(self, task: Task, activation: str) -> None:
         name, _, every = activation.partition("+every(")

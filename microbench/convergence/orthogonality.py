@@ -28,7 +28,7 @@ def orthogonality(training: Training, gradients: list[torch.Tensor]) -> list[flo
 
 def look(training: Training, seen: Microbatches, point: int, found: Found) -> None:
     """Measures the orthogonality of groups of 4 to 32 microbatches, over all microbatches of one epoch. The epoch is
-    the same at each point."""
+    the same at each point of the training."""
     values: dict[int, list[list[float]]] = {n: [] for n in RISES}
     for step in range(seen.epoch):
         gradients = [training.gradient(seen, rank, step) for rank in range(MOST)]

@@ -22,7 +22,7 @@ class Result:
     are_curves: bool = False  # True: rows have names "LINE, POINT", and each LINE is a line of the plot
 
     def lines(self) -> dict[str, list[str]]:
-        """Returns the names of the rows of each line of the plot."""
+        """Returns, for each line of the plot, the names of its rows."""
         found: dict[str, list[str]] = {}
         for name in self.rows:
             found.setdefault(name.rpartition(", ")[0] if self.are_curves else name, []).append(name)

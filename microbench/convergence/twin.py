@@ -112,7 +112,7 @@ class Twin:
     def _longest_wait(self, rank: Rank) -> float | None:
         """Returns the longest wait of a rank. None: until all ranks have called.
 
-        For deadline(auto) the longest wait is a fifth of the median time between two of the last 64 calls."""
+        For deadline(auto) the longest wait is a fifth of the median of the last 64 times between successive calls."""
         if self._deadline is not None:
             return self._deadline
         last = rank.called[-65:]

@@ -174,7 +174,8 @@ class crowd {
     for (lsched_world* runtime : runtimes_) (void)lsched_world_close(runtime);
   }
 
-  /// Creates an allreduce of one float per rank. Each rank has a thread, because a create waits for the other ranks.
+  /// Creates an allreduce of one float per rank. Each rank has a thread, because each call of lsched_collective_create
+  /// waits for the other ranks.
   void commit(const char* algorithm) {
     std::vector<lsched_schedule*> made(runtimes_.size());
     std::vector<std::thread> creators;

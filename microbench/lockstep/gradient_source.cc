@@ -175,8 +175,8 @@ void gradient_source::draw_shared(round_no round) {
   shared_round_ = round;
 }
 
-/// An element is the sum of a part that all ranks share and a part of the rank. Each part has half of the variance, so
-/// the correlation between ranks is 1/2.
+/// An element is the sum of a part that all ranks share and a part that only this rank has. Each part has half of the
+/// variance, so the correlation between ranks is 1/2.
 void gradient_source::draw_layered(rank r, round_no round, std::span<float> to) {
   if (shared_round_ != round || round == 0) draw_shared(round);
   fill_hashed(to, key_for(bits_for(options_.seed, options_.kind, number_of(r), round)), laplace);

@@ -22,7 +22,7 @@ namespace lsched {
 enum class gradient_kind : std::uint8_t {
   uniform,     ///< Laplace; all elements have the same scale, and ranks are independent
   layered,     ///< Laplace times the scale of one of 16 layers; half of the variance is common to all ranks
-  one_region,  ///< Laplace in one 64th of the vector; elsewhere scaled by 1/1000
+  one_region,  ///< Laplace in one 64th of the vector; elsewhere scaled by 1/1024
   /// The vector has P equal parts. The largest elements of all ranks are in one of these parts, at different indices on
   /// each rank. So all sent items have the same owner, and no two items are added.
   one_owner,

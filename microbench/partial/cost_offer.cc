@@ -6,9 +6,10 @@
 //  - merge: the policy is full. The other ranks do not call, so earlier offers are pending, and the offer is added to
 //    these offers.
 //
-// A pass is a plain loop over the gradient without the library: a copy, or for merge an addition. Rounds that time a
-// pass alternate with rounds that time an offer. For merge, a pass is timed after each offer. A pass and an offer read
-// the same gradient, and write to several buffers in turn. The difference between their times is the library's cost.
+// A pass is a plain loop over the gradient without the library: a copy, or for merge an addition. In every second round
+// a pass is timed, and in all other rounds an offer. For merge, a pass is timed after each offer. A pass and an offer
+// read the same gradient, and write to several buffers in turn. The difference between their times is the library's
+// cost.
 #include <array>
 #include <cstring>
 #include <functional>

@@ -44,8 +44,8 @@ start_skew skew_named(std::string_view name, double mean_ms, int ranks) {
   return skew;
 }
 
-/// Returns a machine description for the simulator, with the costs that algorithm selection by `auto` assumes. Ranks
-/// share memory, and each rank has its own core.
+/// Returns a machine description for the simulator, with the costs that `auto` assumes when it selects an algorithm.
+/// Ranks share memory, and each rank has its own core.
 machine shared_memory() {
   const wire_costs near = topology{}.near;
   const auto ps = [](double ns) { return rounded(ns * 1e3); };
@@ -136,7 +136,7 @@ class sweep {
       seen.contributors.push_back(static_cast<double>(call.report().last.contributors));
     }
     seen.arrivals = arrivals_of_rank(call);
-    ranks_.barrier();  // a rank that leaves starts further rounds
+    ranks_.barrier();  // when a rank leaves the schedule, it starts further rounds
     return seen;
   }
 

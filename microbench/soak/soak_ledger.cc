@@ -64,7 +64,7 @@ void soak_ledger::check(const lsched_report& report, std::uint64_t round) {
   if (is_full && round != 0 && report.to <= together_) check_full_round(report);
   last_ = report.to;
   mine_delivered_ += report.mine;
-  if (report.to == report.from || round == 0) return;  // collects after the last call are not part of the mean
+  if (report.to == report.from || round == 0) return;  // only results of this rank's calls count for the mean
   ++results_;
   contributors_ += report.last.contributors;
 }

@@ -34,11 +34,11 @@ class soak_ledger {
   /// Returns the contribution of this rank's next call, valid until the next contribute(). Calls are numbered from 1.
   const std::vector<std::uint64_t>& contribute();
 
-  /// Returns the buffer of the next collect.
+  /// Returns the buffer for the next call of lsched_collect.
   std::uint64_t* result();
 
-  /// Checks the report of a collect and the values in result(). `round` is the ticket's round, or 0 if the ticket's
-  /// round may still be open.
+  /// Checks the report of lsched_collect and the values in result(). `round` is the ticket's round, or 0 if the
+  /// ticket's round may still be open.
   void check(const lsched_report& report, std::uint64_t round);
 
   /// Checks that all offers of this rank were delivered. Must be called after the last result.

@@ -218,7 +218,8 @@ class contest {
     row.words_sent_max = most[0], row.words_recv_max = most[1], row.words_meta_max = most[2];
     row.over_bound = static_cast<std::uint64_t>(ranks_.combine(static_cast<double>(row.over_bound), LSCHED_SUM));
     row.violations = static_cast<std::uint64_t>(ranks_.combine(static_cast<double>(row.violations), LSCHED_MAX));
-    if (row.algorithm.starts_with("gtopk") || is_dense(row.algorithm)) row.phase_words_max.clear();  // differ by rank
+    // The phases of these algorithms differ by rank.
+    if (row.algorithm.starts_with("gtopk") || is_dense(row.algorithm)) row.phase_words_max.clear();
     if (!row.phase_words_max.empty()) row.phase_words_max = ranks_.combine(row.phase_words_max, LSCHED_MAX);
     std::erase(row.phase_words_max, 0.0);
   }

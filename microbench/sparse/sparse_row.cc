@@ -14,7 +14,7 @@ bool is_asked_for(const sparse_options& options, std::string_view policy) {
   return options.policy == "all" || options.policy == policy;
 }
 
-/// Returns the problem with a policy. With policy "reused", the capacity policy stays strict, so owners have the
+/// Returns `problem` changed by option `--policy`. Value "reused" leaves the capacity strict, so owners have the
 /// capacity for all items.
 sparse_problem with_policy(sparse_problem problem, std::string_view policy) {
   if (policy == "defer") problem.capacity = capacity_policy::defer;

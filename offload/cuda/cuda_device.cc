@@ -39,7 +39,7 @@ result<std::unique_ptr<device>> cuda_device::open(const cuda_driver& driver, std
   if (auto why = made->open_streams()) return *why;
   if (which.streams_wait)
     if (auto why = made->try_streams()) return *why;
-  made->memory_->show_first_area();  // must be last: peers may open the area at once, and it is exposed only once
+  made->memory_->show_first_area();  // must be last: peers may now open the area, and it is exposed only once
   if (made->health() != status::ok) return failure{made->health(), made->failure_words()};
   return std::unique_ptr<device>(std::move(made));
 }

@@ -7,7 +7,7 @@
 
 namespace lsched {
 
-// In a forked child, neither this thread nor the driver exists.
+// In a forked child, neither the closing thread nor the driver exists.
 import_closer::~import_closer() {
   const bool is_ours = getpid() == process_;
   if (thread_.joinable()) is_ours ? thread_.join() : thread_.detach();

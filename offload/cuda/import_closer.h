@@ -1,6 +1,6 @@
-// Closes imports of other processes' memory (peer_import.h) in a separate thread. To close an import, the driver may
-// wait for all streams of the device, and a stream may wait for a round of this library. So the engine must not wait
-// for the driver.
+// Closes imports of other processes' memory (peer_import.h) in a separate thread. The call that closes an import may
+// wait for all streams of the device, and a stream may wait for a round of this library. So the engine must not make
+// this call.
 #pragma once
 
 #include <unistd.h>

@@ -41,14 +41,15 @@ class peer_memory final : public device_peers {
   /// Hides all areas. Must be called before this rank's device memory is freed.
   void hide_all();
 
-  /// Returns true if this rank can read device memory of rank `home`. This requires that this rank can open the first
-  /// area of `home`. This rank must also be able to open every area of a peer for which the last attempt has failed.
+  /// Returns true if this rank can read device memory of rank `home`. This rank must be able to open the first area of
+  /// `home`. If the last attempt to open some area of any peer has failed, this rank must now be able to open that
+  /// area, too.
   bool reads(rank home) override;
 
   /// Opens the memory for which expose() has returned the location `where` on rank `home`. Returns null if the peer
-  /// does not expose the memory, or if this rank cannot open the memory. Then `health` has the reason, and a later call
-  /// tries again. The import stays open as long as a caller holds the result. Unless the memory is foreign, the import
-  /// also stays open as long as the peer exposes the memory.
+  /// does not expose the memory, or if this rank cannot open the memory. After a null result, `health` has the reason,
+  /// and a later call tries again. The import stays open as long as a caller holds the result. Unless the memory is
+  /// foreign, the import also stays open as long as the peer exposes the memory.
   std::shared_ptr<const std::byte> find_exposed(rank home, std::uint64_t where, std::uint64_t bytes) override;
 
   /// Drops imports of peers that are lost or no longer expose the memory. An import is closed when no caller holds it.

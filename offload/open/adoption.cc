@@ -100,7 +100,7 @@ result<std::unique_ptr<shm_endpoint>> take_place(const std::shared_ptr<shm_segme
   if (!net && net.error().code == status::state)
     if (const std::int32_t holder = segment->page(where.self).process.load().number; is_above(holder))
       return not_a_rank(where, holder);
-  if (net && where.launcher)  // no other process can be this rank from now on
+  if (net && where.launcher)  // from now on, no other process can become this rank
     if (const auto why = end_with_launcher(*where.launcher)) return *why;
   return net;
 }

@@ -20,8 +20,8 @@ result<std::shared_ptr<shm_segment>> adopt_segment(const launch& where);
 /// another process name space.
 std::int32_t creator_of(int socket);
 
-/// Returns the failure of a process that is not a rank, but was started by a rank. That rank is process `starter`, the
-/// rank in `where`.
+/// Returns the failure of a process that is not a rank, but was started by a rank. The starter is the rank in `where`,
+/// and its process id is `starter`.
 failure not_a_rank(const launch& where, std::int32_t starter);
 
 /// Makes this process the rank in `where`. The descriptor in `where` is the socket of the exchange (launch_exchange.h).

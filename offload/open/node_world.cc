@@ -164,8 +164,8 @@ class node_opening {
     }
   }
 
-  /// If `why` is a failure of the network, adds the variable that has chosen the interfaces, unless the text has this
-  /// variable.
+  /// If `why` is a failure of the network, adds the name of the variable that has chosen the interfaces to the text,
+  /// unless the text already has this name.
   failure with_choice(failure why) const {
     const bool is_of_network = why.code == status::unsupported || why.code == status::timeout;
     if (is_of_network && why.text.find(how_.interfaces_from) == std::string::npos)

@@ -4,10 +4,11 @@
 //     ──────────────────►  segment  ──────────────►  sockets to all ranks  ──────────────►
 //
 // Ranks form a node if they can share memory: processes of one user in one process name space of one machine. The
-// lowest rank of a node creates the node's segment, and the card of this rank has the segment's source. A card also has
-// the addresses of a rank, and the card of rank 0 has the secret of the job. Every rank connects to all other ranks.
+// lowest rank of a node creates the node's segment, and the card of that rank has the data by which the other ranks of
+// the node open the segment. A card also has the addresses of a rank, and the card of rank 0 has the secret of the job.
+// Every rank connects to all other ranks.
 //
-// If all ranks are one node, there are no addresses, no agreement and no sockets.
+// If all ranks form one node, there are no addresses, no agreement and no sockets.
 #pragma once
 
 #include <string_view>

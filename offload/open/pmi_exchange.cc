@@ -165,7 +165,8 @@ std::optional<failure> claim(const launch& where) {
   const std::int32_t manager = creator_of(where.descriptor);
   if (const std::int32_t starter = manager != 0 ? find_user_above(manager) : 0; starter != 0)
     return not_a_rank(where, starter);
-  // The owner of PMI_FD is the process that has become the rank. Forked processes share the owner.
+  // The owner of PMI_FD is the process that has become the rank. A forked process shares the descriptor, so the
+  // descriptor has the same owner there.
   if (const int owner = fcntl(where.descriptor, F_GETOWN); owner > 0) {
     if (is_above(owner)) return not_a_rank(where, owner);
     return failure{status::state,

@@ -6,7 +6,8 @@
 // gets the records of all ranks.
 //
 // A process manager accepts only one client in each process. So a process that has loaded MPI, or a library of PMI,
-// must not use this exchange. After the world is open, the client is finalized, and the process may end without it.
+// must not use this exchange. After the world is open, the client is finalized, and the process may end without a
+// further message to the process manager.
 #pragma once
 
 #include <chrono>

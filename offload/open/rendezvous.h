@@ -32,7 +32,7 @@ namespace lsched {
 /// nothing, or the reason why the exchange has failed.
 using exchange_function = std::function<std::optional<failure>(const void* mine, void* all, std::uint64_t bytes)>;
 
-/// The part of a system in which a process runs.
+/// The machine, process name space and user of a process.
 struct residence {
   std::array<char, 40> machine{};  ///< boot id, which identifies the machine
   std::uint64_t processes = 0;     ///< inode of the process name space

@@ -1,4 +1,4 @@
-// Functions that open a world whose ranks share a segment. The ranks are one process, threads of one process, or
+// Functions that open a world whose ranks share a segment. The ranks are a single process, threads of one process, or
 // processes of `lsched run`.
 #pragma once
 

@@ -37,7 +37,7 @@
 //     f64         (69 + n) u M + 2^-1074 for each product that underflows
 //     f16         (2^-19 + (5 + n) u) M
 //
-// The bound for f16 is rounded up: it exceeds the exact result of the derivation by a factor below 1 + 2^-18.
+// The bound for f16 is rounded up: it exceeds the exact bound by a factor below 1 + 2^-18.
 #pragma once
 
 #include "ops/base.h"

@@ -101,7 +101,7 @@ HWY_INLINE void for_each_item(const void* items, std::size_t count, const Visit&
 
 template <class Format>
 void count_magnitudes(const void* items, std::size_t count, const magnitude_bins& where, std::uint64_t* bins) {
-  const magnitude_bins local = where;  // local copy: the compiler knows that writes to `bins` do not change it
+  const magnitude_bins local = where;  // writes to `bins` cannot change this copy, so it can stay in registers
   for_each_item<Format>(items, count, [&](const item<Format>& it) HWY_ATTR {
     const std::uint64_t magnitude = magnitude_of(it.value);
     if (magnitude < local.low) return;

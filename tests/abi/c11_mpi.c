@@ -3,7 +3,7 @@
  *
  * - auto: the sum must be right, under mpiexec and under `lsched run`;
  * - only: all messages are sent through MPI, and the sum must be right;
- * - refused: the program expects the error that libsched_mpi is of another build, with the id 000000000000;
+ * - refused: the program expects the error that libsched_mpi is from another build, whose id is 000000000000;
  * - local_only: the program expects the error that LSCHED_MPI_ONLY is impossible under `lsched run`. */
 #include <stdio.h>
 #include <string.h>

@@ -15,7 +15,7 @@ int main(int count, char** words) {
   if (strcmp(what, "text") == 0) lsched_must(lsched_collective_create(world, &desc, &sum, lsched_why()));
   if (strcmp(what, "bare") == 0) {
     const lsched_status refused = lsched_collective_create(world, &desc, &sum, lsched_why());
-    lsched_must(refused == LSCHED_ERR_ARGUMENT ? LSCHED_ERR_STATE : LSCHED_OK); /* lsched_why() has another status */
+    lsched_must(refused == LSCHED_ERR_ARGUMENT ? LSCHED_ERR_STATE : LSCHED_OK); /* lsched_why() has ARGUMENT */
   }
   if (strcmp(what, "of") == 0) {
     lsched_ticket round;

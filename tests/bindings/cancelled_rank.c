@@ -20,7 +20,7 @@
 static const uint64_t k_limit_ns = UINT64_C(20000000000);
 static const uint64_t k_late_ns = UINT64_C(300000000);
 static const uint64_t k_short_ns =
-    UINT64_C(100000000); /* longer than the period in which a waiter looks for dead ranks */
+    UINT64_C(100000000); /* longer than the interval at which a waiter checks for dead ranks */
 
 static atomic_int line;      /* line of the last call */
 static atomic_int has_ended; /* 1 if all calls have returned the expected status */

@@ -104,7 +104,7 @@ class nodes_of_two {
 };
 
 TEST(float_mode, of_the_application_changes_no_bit_of_any_algorithm) {
-  const nodes_of_two around;  // algorithms differ from two_level only if a node has several ranks
+  const nodes_of_two around;  // with several nodes, two_level differs from other algorithms
   for (const rank ranks : {3, 5, 2, 4})
     world_of_threads(ranks).each([&](lsched_world* runtime, rank self) {
       for (const std::uint64_t count : {37u, 1u, 0u})

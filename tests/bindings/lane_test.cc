@@ -79,7 +79,7 @@ TEST(lane, sums_of_processes_are_exact_by_whatever_auto_is) {
   ASSERT_TRUE(segment) << segment.error().text;
   testing::child_ranks children(3, [&](rank self) {
     const int answer = live(**segment, self, nullptr, false);
-    return answer == 4 ? 0 : answer;  // 4: no lane job, because the pieces may be too small
+    return answer == 4 ? 0 : answer;  // 4 (no lane job) is right, too: pieces may be too small for the lane
   });
   EXPECT_EQ(children.wait(), "");
 }

@@ -1,4 +1,4 @@
-// Tests of messages between ranks that are not part of a schedule.
+// Tests of messages that ranks exchange outside of schedules.
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -142,7 +142,7 @@ TEST(messages, that_do_not_come_are_named_and_can_be_given_up) {
 }
 
 /// Waits for a message with a short timeout, repeatedly, until the error names rank `late`. Several waits are needed,
-/// because a waiting rank publishes which rank it waits for only after a while.
+/// because a rank must have waited for a while before it publishes for which rank it waits.
 void wait_until_named(box& here, lsched_message*& some, std::int32_t late) {
   for (int tries = 0; tries < 300; ++tries) {
     ASSERT_EQ(here.wait(some, k_soon_ns), LSCHED_ERR_TIMEOUT) << here.why.text;

@@ -381,9 +381,9 @@ TEST(launchers, that_start_one_are_worlds_of_one) {
   const variables all[] = {{{"PMI_RANK", "0"}, {"PMI_SIZE", "1"}},
                            {{"OMPI_COMM_WORLD_SIZE", "1"}, {"PMIX_RANK", "0"}},
                            {{"RANK", "0"}, {"WORLD_SIZE", "1"}},
-                           {{"WORLD_SIZE", "8"}},  // a size without a rank, which another program has set
+                           {{"WORLD_SIZE", "8"}},  // another program has set this size, and no rank is set
                            {{"SLURM_PROCID", "0"}, {"SLURM_STEP_NUM_TASKS", "1"}},
-                           // A batch script is one task of a job with several tasks.
+                           // A batch script of Slurm is one process, even if its job has several tasks.
                            {{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "8"}, {"SLURM_NPROCS", "8"}}};
   for (const variables& set : all) EXPECT_EQ(open_under(set), std::pair(LSCHED_OK, std::string("1")));
   EXPECT_EQ(open_under({{"LSCHED_WORLD", "own"}}).first, LSCHED_ERR_ARGUMENT);

@@ -266,7 +266,7 @@ TEST(worlds, of_the_same_ranks_are_told_apart_by_tags) {
     constexpr std::int32_t all[] = {0, 1, 2};
     std::vector<lsched_world*> made(12);
     {
-      std::vector<std::jthread> threads;  // more concurrent creates than a rank has slots
+      std::vector<std::jthread> threads;  // more concurrent calls than a rank has places for offers
       for (std::size_t tag = 0; tag < made.size(); ++tag)
         threads.emplace_back([&, tag] {
           diagnostic why;

@@ -695,7 +695,7 @@ TEST(adasum_proof, finds_sums_that_lack_another_block) {
   const auto alone = world_with(how, 4, k_nodes_of_two, [](draft& in, op_id id) {
     op& it = in.head.ops[id];
     if (it.kind != op_kind::compute || it.what != kernel::sum || it.type != dtype::f64) return false;
-    for (op_id from = 0; from < id; ++from) {  // searches the receive from the owner of the other block in this node
+    for (op_id from = 0; from < id; ++from) {  // finds the receive from the owner of the other block in this node
       const op& other = in.head.ops[from];
       const bool is_near = other.kind == op_kind::recv && other.peer == 0 && other.type == dtype::f64;
       if (is_near && other.c.buffer() == it.a.buffer()) return it.a = it.b, true;

@@ -158,8 +158,9 @@ TEST(early_end_soak, rounds_that_others_finish_are_right) { (void)run_seeds(10'0
 
 TEST(early_end_bug, memory_that_is_read_after_the_verdict_is_caught) { EXPECT_GT(run_seeds(60, true), 3u); }
 
-// A schedule may consist of several instances. Cancellations of the two instances may reach a rank at different times.
-// If a rank knows of one cancellation and then cancels both instances, the first canceller is the culprit of both.
+// A schedule may consist of several instances, here of two. The cancellations of the two instances may reach a rank at
+// different times. If a rank knows that one instance is cancelled, and then cancels both instances, both must name the
+// rank that cancelled first.
 TEST(early_end, all_instances_of_a_schedule_name_the_first_canceller) {
   for (const rank size : {3, 5, 6, 7, 2, 4}) {
     lockstep_world world(size, 40 + static_cast<std::uint64_t>(size));

@@ -117,7 +117,7 @@ TEST(pattern, nothing_is_copied_on_the_way_of_these) {
                                                         {"gather", "flat"},
                                                         {"scatter", "flat"}})
     for (const schedule_ptr& it : world_of(collective, name, 6, {.count = 3})) {
-      EXPECT_LE(ops_of(*it, op_kind::compute).size(), 1u) << collective << name;  // only copies the rank's own block
+      EXPECT_LE(ops_of(*it, op_kind::compute).size(), 1u) << collective << name;  // at most a copy of its own block
       for (const buffer& memory : it->buffers()) EXPECT_NE(memory.role, buffer_role::scratch) << collective << name;
     }
 }

@@ -15,8 +15,8 @@
 namespace lsched::testing {
 namespace {
 
-/// Returns the activations to prove, one for each combination of op kinds. A sampled run omits an activation if another
-/// activation has ops of all its kinds.
+/// Returns the activations to prove, which together have every combination of op kinds. A sampled run omits an
+/// activation if all its ops are also ops of another activation.
 std::vector<activation> activations_for(const algorithm& it, rank size) {
   if (!it.of->activates) return {{}};
   const auto ranks = static_cast<std::uint32_t>(size);

@@ -78,7 +78,7 @@ TEST(registry, a_collectives_algorithms_stand_together) {
 TEST(registry, schedules_are_named_after_their_algorithm_on_every_rank) {
   for (const algorithm& it : algorithms()) {
     shape data = data_for(it, 3, 1);
-    if (it.of->adapts && it.looks_at.nodes) data.nodes = {0, 0, 1}, data.root = 0;  // on one node the name is longer
+    if (it.of->adapts && it.looks_at.nodes) data.nodes = {0, 0, 1}, data.root = 0;  // with one node, the name is longer
     for (const schedule_ptr& program : worlds_of(it, 3, data, starts_for(it).front()))
       EXPECT_EQ(program->name(), std::string(it.of->name) + "/" + std::string(it.name));
   }

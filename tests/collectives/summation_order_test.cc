@@ -223,8 +223,8 @@ std::vector<std::vector<double>> sums_by(lockstep_world::lanes lanes, const requ
   return outputs;
 }
 
-/// Returns whether the bits of a sum change if a group of worker threads (a lane) computes the sum in pieces instead of
-/// the engine.
+/// Returns whether the bits of a sum change if not the engine but a lane (a group of worker threads) computes the sum,
+/// in pieces.
 bool depends_on_cores(const algorithm& how, rank size) {
   request one{&how, size, shape_of(how, size, k_count)};
   one.data.type = dtype::f64;

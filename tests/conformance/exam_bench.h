@@ -43,7 +43,7 @@ class exam_world {
 
   virtual std::chrono::milliseconds patience() const { return std::chrono::seconds(10); }
 
-  // Some transports lack these abilities.
+  // Abilities that some transports lack.
   virtual bool sees_closed_peers() const { return true; }
   virtual bool rings_bells() const { return true; }
   virtual bool sees_both_ends() const { return true; }   ///< true if link() compares both ends of an edge
@@ -203,7 +203,8 @@ class bench {
   void post_receive(std::size_t index, round_no round, std::uint64_t room = ~std::uint64_t{0});
   bool is_received(std::size_t index) const { return routes_[index].arrived.has_value(); }
   void verify(std::size_t index, const parcel& what) const;
-  /// Verifies the length and the tally of a received message, and that no byte was written to the target.
+  /// Verifies the reported length and tally (contributor count) of a message whose payload was not delivered. Also
+  /// verifies that no byte was written to the target.
   void verify_told(std::size_t index, const parcel& what) const;
   void fetch(std::size_t index);
   void release(std::size_t index);
@@ -220,8 +221,8 @@ class bench {
   // --- time ----------------------------------------------------------------------------------------------
   std::size_t poll(rank of, std::size_t width = 16);
   void turn();
-  /// Polls all endpoints `turns` times. A forbidden event thus has time to happen. Returns at once in a process without
-  /// ranks.
+  /// Polls all endpoints `turns` times. If a forbidden event can happen, it happens during these polls. Returns at once
+  /// in a process without ranks.
   void settle(int turns = 200) {
     const bool has_any = std::ranges::any_of(ends_, [](const endpoint* end) { return end != nullptr; });
     for (int i = 0; has_any && i < turns; ++i) turn();
@@ -532,8 +533,8 @@ inline void bench::post_send(std::size_t index, round_no round, const parcel& wh
   if (at(it.path.from).send(it.out, round, letter)) mark_sent(it);
 }
 
-// The source may change as soon as the send has completed. Therefore this function overwrites the source, which reveals
-// later reads.
+// The source may change as soon as the send has completed. Therefore this function overwrites the source, so that the
+// tests detect later reads of the source.
 inline void bench::mark_sent(route_state& it) {
   it.sent = true;
   std::memset(it.source, 0x5a, it.bytes);

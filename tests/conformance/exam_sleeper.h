@@ -25,7 +25,7 @@ void sleep_until(bench& b, rank self, Condition&& holds, int& lost) {
     b.poll(self);
     if (!holds()) {
       const auto is_unrung = [&] { return holds() && bell.word[doorbell::waiter].load() == epoch; };
-      for (int k = 0; k < 2; ++k) {  // a late ring may arrive during the second sleep
+      for (int k = 0; k < 2; ++k) {  // the second sleep gives a late ring time to arrive
         if (k == 0 || is_unrung()) sleep_on(bell, doorbell::waiter, epoch, std::chrono::seconds(1));
         b.poll(self);
       }

@@ -133,8 +133,8 @@ def as_pattern(line: str, varies: str) -> re.Pattern:
 
 
 def difference(expected: str, printed: str, varies: str, is_part: bool = False) -> str:
-    """Returns the lines that only one of the two texts has. The order of lines does not matter. Exact and long lines
-    are matched first. If `is_part` is true, `printed` may have more lines than `expected`."""
+    """Returns the lines that only one of the two texts has. The order of lines does not matter. Equal lines are matched
+    first, and long lines before short lines. If `is_part` is true, `printed` may have more lines than `expected`."""
     left = [line.rstrip() for line in printed.splitlines()]
     missing = []
     wanted = [line.rstrip() for line in expected.splitlines()]
@@ -150,7 +150,8 @@ def difference(expected: str, printed: str, varies: str, is_part: bool = False) 
 
 
 def installed(build: pathlib.Path, source: pathlib.Path, prefix: pathlib.Path) -> dict[str, str]:
-    """Creates the tree of `cmake --install` from links to the build tree. Returns the variables to find the tree."""
+    """Creates the tree of `cmake --install` from links to the build tree. Returns the environment variables by
+    which programs find the tree."""
     cache = (build / "CMakeCache.txt").read_text()
     libraries = prefix / re.search(r"^CMAKE_INSTALL_LIBDIR:\w+=(.*)$", cache, re.MULTILINE)[1]
     files = {prefix / "bin": build.glob("bin/lsched*"), libraries: build.glob("lib/libsched*.so*"),

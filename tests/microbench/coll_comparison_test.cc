@@ -38,7 +38,7 @@ TEST(CollComparison, a_slow_launch_of_one_mpi_is_not_compared_with_a_fast_one_of
   all.add_launch("slow", row("mpi", 6, "B") + row("libsched", 5, "B"));
   const auto cells = all.cells();
   ASSERT_EQ(cells.size(), 1u);
-  EXPECT_EQ(cells[0]["mpi"], "B");  // B takes longer than A, but less time relative to libsched in the same launch
+  EXPECT_EQ(cells[0]["mpi"], "B");  // B is slower than A, but not as slow relative to libsched in the same launch
   EXPECT_NEAR(cells[0]["malloc_ratio"].get<double>(), 5.0 / 6, 1e-12);
   EXPECT_EQ(cells[0]["launches"], 1u);
   EXPECT_EQ(cells[0]["other_launches"], 1u);

@@ -1,5 +1,5 @@
-// Tests of the arrival times of calls relative to the start of the round. The tests check the median of one
-// histogram, and the median of a pair of histograms. Such a pair has calls before the start, and calls after the start.
+// Tests of the arrival times of calls relative to the start of the round. The tests check the median of one histogram,
+// and the common median of two histograms: the calls before the start, and the calls after the start.
 #include "microbench/partial/partial_arrivals.h"
 
 #include <gtest/gtest.h>

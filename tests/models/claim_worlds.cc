@@ -1,5 +1,5 @@
 // Worlds that test shm_claim.h of the transport shm. A receiver reads the sender's memory while ranks give up the
-// instance. Both sides repeat the lines of the endpoint that use the claim.
+// instance. Both sides contain copies of the endpoint's code that uses the claim.
 #include "tests/models/explored_std.h"
 
 #include "libsched/transport/shm/shm_claim.h"

@@ -1,4 +1,4 @@
-// Checks of scenarios that several tests share.
+// Checks that several tests apply to scenarios.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // Tests the worlds of hand_over_worlds.cc and claim_worlds.cc. Threads hand over the buffers of a partial instance.
-// Ranks give up an instance while another rank reads its memory. The explorer executes every interleaving of the
+// Ranks give up an instance while a receiver reads the sender's memory. The explorer executes every interleaving of the
 // threads' accesses.
 #include <gtest/gtest.h>
 

@@ -117,8 +117,8 @@ models::report offer_against_capture(const circumstances& around) {
 
 // --- a leave after the last offer ------------------------------------------------------------------------------------
 
-/// An application that leaves directly after an offer. For the last capture, capture() returns `is_last`. The engine
-/// then runs no further round.
+/// An application that leaves directly after an offer. capture() sets `is_last` in the result of the last capture. The
+/// engine then runs no further round.
 struct leaving {
   value memory[contribution::k_buffers]{};
   contribution its{k_adding,

@@ -4,9 +4,9 @@
 //
 // Everything except the transport is the library's own code. To send, a thread stores a stamp, and records that it must
 // check the receiver's doorbell. The shm endpoint sends by the same two lines of code, and CMakeLists.txt checks that
-// they agree. The thread checks the doorbell later, when it has nothing else to do. A time-driven transport, such as
-// the MPI endpoint, stores a stamp but never rings. In most scenarios the senders are threads that only send. Scenarios
-// in which an engine sends have two ranks.
+// the lines agree. The thread checks the doorbell later, when it has nothing else to do. A time-driven transport, such
+// as the MPI endpoint, stores a stamp but never rings. In most scenarios the senders are threads that only send.
+// Scenarios in which an engine sends have two ranks.
 #pragma once
 
 #include "tests/models/explored_std.h"

@@ -207,7 +207,7 @@ TEST(driver, allreduce_rounds_are_exact_whoever_drives) {
     SCOPED_TRACE(text_of(how));
     const int rounds = testing::sampled() ? 30 : 150;
     with_world(how, [&](node& me) { run_allreduces(me, rounds, 5, 1); });
-    with_world(how, [&](node& me) { run_allreduces(me, rounds / 5, 3000, 2); });  // read in the sender's memory
+    with_world(how, [&](node& me) { run_allreduces(me, rounds / 5, 3000, 2); });  // receivers read the sender's memory
     if (HasFailure()) return;
   }
 }
@@ -235,7 +235,7 @@ void run_partials(node& me, activation starts, int rounds, std::size_t count, st
     it->partial->offers->offer(bytes_of(ones));
     me.call(*it, static_cast<round_no>(round));
     delays.delay();
-    if (delays.below(4) == 0) continue;  // some rounds are not waited for
+    if (delays.below(4) == 0) continue;  // does not wait for some rounds
     if (!me.wait(*it, static_cast<round_no>(round))) return;
     collect();
   }

@@ -201,7 +201,7 @@ TEST(tbb_lane, an_abort_while_a_job_is_under_way) {
   std::uint64_t jobs = 0;
   for (int attempt = 0; attempt < 20; ++attempt) {
     const shape data{4 << 20, dtype::u8, kernel::sum, false};
-    std::vector<std::byte> theirs(data.count), result(data.count);  // declared before `other`, whose round does not end
+    std::vector<std::byte> theirs(data.count), result(data.count);  // must outlive `other`, whose round does not end
     auto segment = shm_segment::create(2, 128 << 20);
     node me(*segment, 0, true, attempt % 2 == 1, idle_mode::automatic);
     node other(*segment, 1, true, false, idle_mode::automatic);

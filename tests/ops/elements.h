@@ -102,8 +102,8 @@ inline std::uint64_t bits_of(dtype type, double value) {
 }
 
 /// Divides an element of a floating type by `divisor`. Returns the exact quotient, rounded once to nearest even. A long
-/// double represents every divisor exactly. Although the division has a remainder, the long double quotient may look
-/// like a tie between two values of `type`. The sign of the remainder then determines the direction.
+/// double represents every divisor exactly. The long double quotient may look like a tie between two values of `type`,
+/// although the division has a remainder. The sign of the remainder then determines the direction.
 inline std::uint64_t quotient(dtype type, std::uint64_t bits, std::uint64_t divisor) {
   static_assert(std::numeric_limits<long double>::digits >= 64);
   const auto value = static_cast<long double>(value_of(type, bits)), by = static_cast<long double>(divisor);

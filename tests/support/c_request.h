@@ -1,4 +1,4 @@
-// The description of a collective that one rank passes to the C interface.
+// The description that one rank passes to the C interface to create a collective.
 #pragma once
 
 #include <cstdint>

@@ -50,8 +50,8 @@ struct trial {
   std::uint64_t rounds;
 };
 
-/// If an exception passes, cancels a schedule and waits until no rank reads the schedule's memory. On a busy machine
-/// the wait may exceed 100 ms. The schedule's destructor waits for only 100 ms, and then leaks the schedule.
+/// If an exception leaves the scope, cancels a schedule and waits until no rank reads the schedule's memory. On a busy
+/// machine the wait may exceed 100 ms. The schedule's destructor waits for only 100 ms, and then leaks the schedule.
 class end_of_readers {
  public:
   explicit end_of_readers(lsched::schedule_base& of) : of_(of) {}

@@ -1,8 +1,8 @@
 // Trials of two partial schedules that the surviving ranks move into smaller worlds (lsched_carry). One thread runs all
 // ranks step by step, and a rank may die between any two steps. The engines, boards, commits, moves and sessions are
 // the library's own code, over shared memory. Only the waits between the steps of a move (offload/carry.cc) are
-// reimplemented here. Each survivor must receive every contribution of every survivor exactly once. All survivors must
-// receive a contribution in the same round.
+// reimplemented here. Each survivor must receive every contribution of every survivor exactly once. Each
+// contribution must reach all survivors in the same round.
 #pragma once
 
 #include <cstdint>

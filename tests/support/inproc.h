@@ -14,10 +14,10 @@
 // are still read. Because the ways differ, some sends complete at once and others later. This reveals schedules that
 // overwrite a source too early. Released memory and new memory are filled with a pattern.
 //
-// If the caller breaks an invariant, health() of that endpoint becomes `internal`, and first_fault() describes the
-// error. A message must not exceed the capacity of its edge. No round may be sent twice. On an edge with
-// credits, no round may be left out. No landing slot may be overwritten before it was consumed. A release needs a
-// message.
+// If the caller of an endpoint breaks an invariant, health() of the endpoint becomes `internal`, and first_fault()
+// describes the error. A message must not exceed the capacity of its edge. No round may be sent twice. On an edge with
+// credits, no round may be left out. No landing slot may be overwritten before it was consumed. Only a received message
+// may be released.
 #pragma once
 
 #include <cstdint>

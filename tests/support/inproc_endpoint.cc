@@ -109,8 +109,8 @@ void inproc_endpoint::detach(std::uint32_t id) {
   world_.attached.erase(found);
 }
 
-// The caller may free the sources of messages after this call. Therefore this function copies or refuses payloads that
-// are still in the sources.
+// The caller may free the sources of messages after this call. Therefore this function copies the payloads that are
+// still in the sources, or marks these payloads as refused if peers may no longer read them.
 void inproc_endpoint::drop_link(link_id link) {
   link_state& it = links_[link];
   forget(link);

@@ -160,7 +160,7 @@ struct board_page {
   std::uint64_t posted = 0;  ///< index of the commit to which the newest record belongs
   std::uint64_t passed = 0;  ///< index of the last commit whose decision the member has seen
   std::array<std::array<std::byte, board::record_bytes>, 2> records{};
-  std::array<settlement, 2> settled{};  ///< decisions; only those on the page of the world's first rank count
+  std::array<settlement, 2> settled{};  ///< decisions; valid only on the page of the world's first rank
   std::vector<member_address> met{};    ///< addresses of the members' boards, after all boards were found
 };
 

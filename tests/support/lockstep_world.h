@@ -61,7 +61,7 @@ class lockstep_world {
   /// through all ranks.
   bool run_until(const std::function<bool()>& is_done, std::uint64_t most_steps = 0);
 
-  /// Steps until many steps have passed in which no engine made progress and no message was in flight.
+  /// Steps until, for many steps, no engine has made progress and no message was in flight.
   void settle();
 
   /// Starts a round of an ordinary instance, as the driver does.

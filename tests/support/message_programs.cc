@@ -100,8 +100,8 @@ class rank_of_program {
 
   std::uint64_t draw() { return mix(plan_.seed ^ mix(++draws_ * 64 + static_cast<std::uint64_t>(self_))); }
 
-  /// Plans as many receives as there are messages to this rank. A receive matches a rank and a tag, a tag from any
-  /// rank, or every message. The plan does not determine which message a receive gets.
+  /// Plans as many receives as there are messages to this rank. A receive accepts one tag from one rank, one tag from
+  /// any rank, or every message. The plan does not determine which message a receive gets.
   void plan_receives(const std::vector<planned_message>& messages) {
     const bool takes_anything = draw() % 4 == 0;
     std::vector<bool> is_from_any(k_tags);

@@ -221,7 +221,7 @@ class trial {
   }
 
   /// Expects that the answer names the first rank that differs from rank 0. In a world of one rank, no rank differs. If
-  /// that rank expects two ranks, it gets only one introduction.
+  /// the only rank expects two ranks, the second introduction is empty, so the builds seem to differ.
   std::string expect_difference(rank who, status code, const std::string& words) const {
     if (what_.size == 1 && what_.what != trouble::other_size) return expect(who, status::ok, "");
     if (what_.size == 1) return expect(who, status::mismatch, "have loaded different builds");

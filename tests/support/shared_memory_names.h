@@ -11,8 +11,8 @@
 namespace lsched::testing {
 
 /// Records the names under /dev/shm, and later finds new names that do not disappear. The MPI library of a concurrent
-/// test also creates names for a short time when it starts. Therefore a name counts as left behind only if all checks
-/// find it for ten seconds.
+/// test also creates names for a short time when it starts. Therefore a name counts as left behind only if it exists in
+/// every check during ten seconds.
 class shared_memory_names {
  public:
   std::string left_behind() const {

@@ -176,8 +176,9 @@ class exchange {
     if (report_.has_result != 0) {
       for (std::size_t i = 0; i < total_.size() && i < result_.size(); ++i)
         total_[i] += static_cast<std::int64_t>(result_[i] * (what_.divides ? what_.ranks : 1));
+      // All elements of one rank must be equal. Otherwise the result is torn, and the total becomes wrong on purpose.
       for (std::size_t i = 0; i < result_.size(); ++i)
-        if (result_[i] != result_[static_cast<std::size_t>(owner_of(i))]) total_[0] = -1'000'000'000;  // mixed result
+        if (result_[i] != result_[static_cast<std::size_t>(owner_of(i))]) total_[0] = -1'000'000'000;
     }
     if (!has_news()) return;
     std::uint64_t hash = 1;

@@ -21,7 +21,7 @@ struct shrink_trial {
   bool divides = false;      ///< whether results are divided by the number of ranks
   bool has_views = false;    ///< whether results are read in place
   bool averages = false;     ///< whether the ranks call model_sync every few steps; contributions are then not counted
-  int schedules = 1;  ///< number of schedules that are in flight together; lsched_carry moves one after the other
+  int schedules = 1;  ///< number of schedules that are in flight together; lsched_carry moves these one after the other
   bool kills_in_recovery = false;  ///< whether all deaths except the first happen during a recovery
   std::int64_t steps = 200;
   int ranks_per_host = 0;  ///< number of ranks per emulated host (the transport net connects the hosts); 0: all ranks

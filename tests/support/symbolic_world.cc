@@ -212,7 +212,7 @@ void symbolic_world::give_token(rank r, op_id id) {
 }
 
 /// Fires an op that has its tokens. (Each completed predecessor gives the op one token.) A receive of a signal also
-/// needs the signal. Therefore this function is called for tokens and for signals.
+/// needs the signal. Therefore this function is called when an op has got its tokens, and when a signal arrives.
 void symbolic_world::arm(rank r, op_id id) {
   rank_state& me = ranks_[at(r)];
   op_state& it = me.ops[id];

@@ -8,7 +8,7 @@
 // The world reports the following errors, with rank, op and round:
 //   * a message without a receiver, a duplicate message, or different counts at sender and receiver;
 //   * an op that reads a buffer which was not written in this round, or that accesses memory while another op in flight
-//     reads or writes there (computes and receives write from firing to completion);
+//     reads or writes there (a compute op or a receive writes from its firing to its completion);
 //   * an exit that completes before every rank has entered the round, or before all payload and compute ops of the same
 //     rank have completed. A rank enters when its capture fires. Without a capture, it enters when its application
 //     calls. Without a capture and a call, it enters when it begins the round;
@@ -52,7 +52,7 @@ enum class order : std::uint8_t {
 struct circumstances {
   order how = order::shuffled;
   std::uint64_t seed = 1;
-  rank straggler = k_no_rank;  ///< rank that begins rounds and calls only when no other event is possible
+  rank straggler = k_no_rank;  ///< rank that begins a round, or makes a call, only when no other event is possible
   bool one_by_one = false;     ///< whether every rank begins a round only when no other event is possible
   bool in_place = false;       ///< whether the k-th output and the k-th input are the same memory
 };

@@ -22,12 +22,12 @@ struct program {
   enum class deed : std::uint8_t { split, create, run, destroy, close };
   struct step {
     deed what{};
-    std::size_t world = 0;                ///< world of a split, create or close
+    std::size_t world = 0;                ///< split, create, close: world of the step
     std::vector<std::int32_t> colours{};  ///< split: colour of each rank of the world
     std::vector<std::int32_t> keys{};
     std::map<std::int32_t, std::size_t> made{};  ///< split: index of the new world of each colour
     bool by_ranks = false;                       ///< split: whether the members of each colour call lsched_split_ranks
-    std::size_t schedule = 0;                    ///< schedule of a create or destroy
+    std::size_t schedule = 0;                    ///< create, destroy: schedule of the step
     std::vector<std::size_t> schedules{};        ///< run: schedules that have a round in flight at the same time
   };
   struct planned_schedule {

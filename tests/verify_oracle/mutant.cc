@@ -214,7 +214,7 @@ class mutant_list::enumeration {
         change_memory(id, {part.at, part.type, part.count});
   }
 
-  /// Inserts ops after the exit (the end of the round) that change output `b`, if the schedule writes this output.
+  /// If the schedule writes output `b`, inserts ops that change this output after the exit (the end of the round).
   void change_output(std::size_t b) {
     const buffer& out = program_->buffers()[b];
     const auto writes = [b](const op& it) { return it.c.exists() && it.c.buffer() == b; };
@@ -335,7 +335,7 @@ class mutant_list::enumeration {
     });
   }
 
-  /// Replaces a compute of whole buffers by a function of one operand.
+  /// Replaces a compute op on whole buffers by a function of one operand.
   void replace_by_function(op_id id) {
     const op& it = at(id);
     if (it.kind != op_kind::compute || is_function(it.what) || !it.a.exists() || it.a.buffer() == it.c.buffer()) return;

@@ -25,7 +25,7 @@ enum class mutation : std::uint8_t {
   duplicate,       ///< an op exists twice, with the same deps
   merge_tags,      ///< an edge has the tag of another edge, at one or both ends
   change_kernel,   ///< a reduction or a capture's merge has another kernel, or a division has another divisor; a
-                   ///< compute of whole buffers calls a function
+                   ///< compute op on whole buffers calls a function
   exchange_order,  ///< the operands of a reduction, or two ops of which one waits for the other, are exchanged
   change_need,     ///< the number of predecessors that an op needs becomes one or all, or changes by one
   lose_signal,     ///< a signal is not sent, not awaited, or not triggered

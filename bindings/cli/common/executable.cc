@@ -13,8 +13,8 @@
 namespace lsched::cli {
 namespace {
 
-/// Returns 0 if the path is an executable file. Otherwise returns the exit status of a shell: k_exit_not_found if there
-/// is no such file, and k_exit_not_executable if the file cannot be executed.
+/// Returns 0 if the path is an executable file. Otherwise returns the exit status that a shell would return:
+/// k_exit_not_found if there is no such file, and k_exit_not_executable if the file cannot be executed.
 int find_fault(const std::string& path) {
   struct stat info {};
   if (stat(path.c_str(), &info) != 0) return k_exit_not_found;

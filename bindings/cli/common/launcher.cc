@@ -38,8 +38,8 @@ namespace {
 using namespace std::chrono_literals;
 using clock = std::chrono::steady_clock;
 
-constexpr auto k_grace = 1s;        ///< time between SIGTERM and SIGKILL, and before SIGTERM to processes that ranks
-                                    ///< have left behind
+constexpr auto k_grace = 1s;        ///< time between SIGTERM and SIGKILL; also the time before processes that ranks
+                                    ///< have left behind get SIGTERM
 constexpr int k_least_number = 10;  ///< minimum number of the inherited descriptor, because shell scripts use 0 to 9
 
 struct child {
@@ -71,7 +71,7 @@ std::vector<pid_t> find_children() {
 }
 
 /// Returns true if the process is a child of this process. This check is needed because /proc may belong to another PID
-/// namespace. In that namespace, another process has the same id.
+/// namespace, in which the same id belongs to another process.
 bool is_child(pid_t process) {
   siginfo_t nothing{};
   return waitid(P_PID, static_cast<id_t>(process), &nothing, WEXITED | WNOHANG | WNOWAIT) == 0;
@@ -85,8 +85,10 @@ bool set_common_variables(std::int32_t rank, std::int32_t ranks, const host_part
                                                       {"LOCAL_WORLD_SIZE", ranks}};
   for (const auto& [variable, number] : places)
     if (setenv(variable, std::to_string(number).c_str(), 1) != 0) return false;
-  const bool is_whole_world = part.exchanges.empty();  // otherwise, the command has chosen the values for all hosts
-  const int replaces = !is_whole_world || in_environment(k_run_size) != nullptr ? 1 : 0;  // 1 also in a nested launcher
+  // Existing values are kept, unless `lsched run --hosts` has chosen the values for all hosts, or an outer launcher has
+  // set the existing values.
+  const bool is_whole_world = part.exchanges.empty();
+  const int replaces = !is_whole_world || in_environment(k_run_size) != nullptr ? 1 : 0;
   return setenv("MASTER_ADDR", part.master.c_str(), replaces) == 0 &&
          (part.master_port == 0 || setenv("MASTER_PORT", std::to_string(part.master_port).c_str(), replaces) == 0);
 }
@@ -196,9 +198,9 @@ class world_launcher {
     return ends[1];
   }
 
-  /// Starts the copier, a separate process that copies the outputs of the ranks. The launcher cannot copy them, because
-  /// it waits for signals. The copier closes its copies of all lifelines (see start()). Signals stay blocked in the
-  /// copier, because the copier must not end before the ranks.
+  /// Starts the copier, a separate process that copies the outputs of the ranks. The launcher cannot copy these
+  /// outputs, because the launcher waits for signals. The copier closes its copies of all lifelines (see start()).
+  /// Signals stay blocked in the copier, because the copier must not end before the ranks.
   void start_copier() {
     copier_ = fork();
     if (copier_ < 0) throw command_failure(system_text("fork"));
@@ -226,7 +228,7 @@ class world_launcher {
     const int shared = segment_ != nullptr ? segment_->descriptor() : part_.exchanges[static_cast<std::size_t>(rank)];
     if (fcntl(shared, F_SETFD, 0) != 0) return "cannot pass a descriptor to the process";
     const int inherited = fcntl(lifeline, F_DUPFD, k_least_number);
-    if (inherited < 0 && errno == EINVAL) errno = EMFILE;  // RLIMIT_NOFILE is below this number
+    if (inherited < 0 && errno == EINVAL) errno = EMFILE;  // RLIMIT_NOFILE is at most k_least_number
     if (inherited < 0) return "cannot pass the launcher's pipe to the process as descriptor 10 or above";
     const bool has_environment =
         set_common_variables(rank, request_.ranks, part_) &&

@@ -5,8 +5,8 @@
 // (offload/open/launch_exchange.h). Environment variables contain the number of the descriptor, the rank, and the
 // number of ranks.
 //
-// When the launcher ends, all ranks end, even if the launcher was killed. This includes ranks that a wrapper script has
-// started. There are two cases:
+// When the launcher ends, all ranks end, even if the launcher was killed. Ranks that a wrapper script has started end,
+// too. There are two cases:
 //
 //  - The launcher exits. Processes that ranks have left behind become children of the launcher
 //    (PR_SET_CHILD_SUBREAPER). The launcher ends them after the last rank has ended.

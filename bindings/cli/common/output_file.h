@@ -23,8 +23,8 @@ class output_file {
     if (!stream_) throw command_failure(LSCHED_ERR_ARGUMENT, path_ + ": cannot be written: " + reason_of(errno));
   }
 
-  /// Replaces the content of the file. Must be called at most once. The path "-" means standard output,
-  /// which the command flushes at its end. It then reports errors of standard output.
+  /// Replaces the content of the file. Must be called at most once. If the path is "-", writes to standard output. At
+  /// its end, the command flushes standard output and reports errors.
   void write(const std::string& content) {
     if (is_stdout()) {
       std::fwrite(content.data(), 1, content.size(), stdout);

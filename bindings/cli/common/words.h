@@ -51,7 +51,7 @@ struct request_options {
 
 void add_request_options(CLI::App& command, request_options& request);
 
-/// Returns a typical request. The options that the collective uses replace their typical values.
+/// Returns a typical request, in which the options that the collective uses replace the typical values.
 shape shape_of(const collective& of, const request_options& request);
 
 /// Returns the request of a sparse allreduce on rank 0.

@@ -45,7 +45,8 @@ struct goal_edge {
 
 struct goal_rank {
   std::vector<goal_op> ops;
-  /// Sorted by `before`. Of equal edges, those with "requires" come first, in the order of the text.
+  /// Sorted by `before`. Among edges with the same `before`, "requires" precedes "irequires". Otherwise, the order is
+  /// that of the text.
   std::vector<goal_edge> edges;
   friend bool operator==(const goal_rank&, const goal_rank&) = default;
 };
@@ -65,9 +66,9 @@ std::string to_goal_text(const goal& program, std::string_view description = {})
 /// Returns true if the text, after leading comments, begins like a GOAL text.
 bool is_goal_text(std::string_view text);
 
-/// Parses the text form. Failures are `argument`, and their texts begin with "line L, column C: ". Comments are dropped
-/// and labels become numbers. Allocates at most about 16 bytes for each byte of the text, even if the text declares
-/// more ranks or ops.
+/// Parses the text form. Failures have the status `argument`, and their texts begin with "line L, column C: ". Comments
+/// are dropped and labels become numbers. Allocates at most about 16 bytes for each byte of the text, even if the text
+/// declares more ranks or ops.
 result<goal> parse_goal_text(std::string_view text);
 
 // --- schedules ---------------------------------------------------------------------------------------------------
@@ -88,9 +89,10 @@ struct goal_export {
 };
 
 /// Exports round 1 of a world. Rank r runs world[r]. Sends and receives become GOAL sends and receives of at least 1
-/// byte. Lists have their typical length. Compute ops become calcs. Nops, calls and captures (which take a rank's
-/// contribution) become calcs of 0. An op may have a guard, which is a condition in the schedule (schedule.h). If the
-/// guard is false, the op becomes a calc of 0. A guard that tests for an empty list uses the list's typical length.
+/// byte. A list, whose length depends on the data, gets its typical length. Compute ops become calcs. Nops, calls and
+/// captures (which take a rank's contribution) become calcs that take no time. An op may have a guard, which is a
+/// condition in the schedule (schedule.h). If the guard is false, the op becomes a calc that takes no time. A guard
+/// that tests for an empty list uses the list's typical length.
 ///
 /// GOAL has no or-dependencies, no signals, and no ops that do not start. So the round is simulated first, and the
 /// program describes this execution. In the simulation only as many ranks call as the activation policy needs. These
@@ -104,20 +106,21 @@ struct goal_export {
 result<goal_export> export_goal(std::span<const schedule_ptr> world, const goal_scenario& scenario = {});
 
 /// Exports round `what.instance`, which simulate_schedules(world, what, &record) has simulated. The deps whose tokens
-/// came first in the simulation become "requires". Ops whose guard was false in the simulation become calcs of 0.
-/// Compute ops take the time of what.where.compute, and signals have the size of the simulation. If a rank begins late,
-/// its program begins with a calc that lasts until the rank begins. If the call of a rank made an op start, the program
-/// begins with a calc that lasts until the call. Noise affects only the order of tokens. `record` must cover all ranks.
-/// Fails like the other export_goal. Also fails with `unmatched` if a message was sent but never received.
+/// came first in the simulation become "requires". Ops whose guard was false in the simulation become calcs that take
+/// no time. Compute ops take the time of what.where.compute, and signals have the size that the simulation assumes. If
+/// a rank begins late, its program begins with a calc that lasts until the rank begins. If the call of a rank made an
+/// op start, the rank's program begins with a calc that lasts until the call. Noise affects only the order of tokens.
+/// `record` must cover all ranks. Fails like the other export_goal. Also fails with `unmatched` if a message was sent
+/// but never received.
 result<goal_export> export_goal(std::span<const schedule_ptr> world, const simulation& what,
                                 const simulation_record& record);
 
 /// Returns a schedule for every rank of a GOAL program, to be verified, simulated or run. GOAL gives the sizes of data
 /// but not the contents. All sends therefore read one input of u8, and each receive writes a separate scratch range. A
-/// calc becomes a copy of as many bytes as can be copied in the time of the calc. "a irequires b" means that a waits
-/// only until b has started. So a nop is added before b, and a gets a dep on this nop. Sends and receives with equal
-/// source, target and tag are paired in the order of the file, and each pair gets a unique tag. A receive may be longer
-/// than its send. `cpu` and `nic` are dropped.
+/// calc becomes a copy of as many bytes as can be copied in the time of the calc. "a irequires b" means that `a` waits
+/// only until `b` has started. So the conversion adds a nop before `b`, and makes `a` depend on this nop. Sends and
+/// receives with equal source, target and tag are paired in the order of the file, and each pair gets a unique tag. A
+/// receive may be longer than its send. `cpu` and `nic` are dropped.
 ///
 /// Failures name rank and op. Fails with `unsupported` for a receive from any rank or with any tag, because its send is
 /// known only when the program runs. Fails with `unmatched` for a send or receive without a partner, and for a receive

@@ -13,7 +13,7 @@ namespace {
 
 std::string name_of_op(rank r, std::uint32_t id) { return "rank " + std::to_string(r) + ", op " + std::to_string(id); }
 
-/// A send or a receive. Sorting puts all ends with equal source, target and tag side by side, sends first.
+/// A send or a receive. Sorting makes all sends and receives with equal source, target and tag adjacent, sends first.
 struct message_end {
   rank source, target;
   std::uint32_t tag;

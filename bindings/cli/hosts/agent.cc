@@ -102,8 +102,8 @@ class agent {
       theirs.push_back(ends[1]);
     }
     const pid_t self = getpid();
-    // This process ignores these signals, and the kernel drops an ignored signal unless it is blocked. So a signal that
-    // the command sends before the launcher has restored its actions is not lost.
+    // This process ignores these signals, and the kernel drops an ignored signal unless the signal is blocked. So these
+    // signals stay blocked in the launcher until it has restored their actions. Until then, the kernel keeps them.
     sigset_t kept, earlier;
     sigemptyset(&kept);
     for (const int number : k_forwarded) sigaddset(&kept, number);
@@ -255,7 +255,7 @@ class agent {
   void write_input() {
     const ssize_t put = write(input_.descriptor, input_.bytes.data(), input_.bytes.size());
     if (put > 0) input_.bytes.erase(0, static_cast<std::size_t>(put));
-    if (put < 0 && errno != EAGAIN && errno != EINTR) {  // rank 0 reads no more
+    if (put < 0 && errno != EAGAIN && errno != EINTR) {  // rank 0 reads no more input
       input_.bytes.clear();
       input_.end();
     }

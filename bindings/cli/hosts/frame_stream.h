@@ -7,10 +7,10 @@
 // names its version. If the connection ends, the agent ends its ranks. The ranks of other hosts detect the loss.
 //
 // If the network fails, a connection can end without notice. So the agent sends a `beat` each second, beginning with
-// its first line. The command closes a connection from which no bytes arrive. The agent asks its kernel whether the
-// kernel of the command's host acknowledges the beats (shell_connection.h). Output does not delay the beats, because
-// the command always reads. For this purpose an agent limits the output that the command has to keep until a reader
-// takes it.
+// its first line. The command closes a connection from which no bytes arrive for k_longest_silence. The agent asks its
+// kernel whether the kernel of the command's host acknowledges the beats (shell_connection.h). Output does not delay
+// the beats, because the command always reads. So that the command can keep reading, an agent limits the output that
+// the command must store for a slow reader.
 #pragma once
 
 #include <chrono>
@@ -26,7 +26,7 @@ enum class frame_kind : std::uint32_t {
   input,         ///< bytes of standard input for rank 0; no bytes: the end of standard input
   signal,        ///< number: a signal for all ranks
   end,           ///< asks the agent to end all ranks
-  answer,        ///< bytes: an exchange_answer, which has the status of the exchange, followed by its bytes
+  answer,        ///< bytes: an exchange_answer, and the bytes that follow it (launch_exchange.h)
   output,        ///< lines of standard output
   error,         ///< lines of standard error
   input_taken,   ///< the bytes of the last frame `input` have been written

@@ -86,7 +86,7 @@ std::string address_of_first(const host_connections& hosts) {
 /// Sets MASTER_ADDR and MASTER_PORT of all ranks to the values of this process, or to an address and a free port of the
 /// first host. Throws command_failure if the port is not a number.
 void choose_master(agent_order& order, const host_connections& hosts) {
-  const bool is_rank = in_environment(k_run_size) != nullptr;  // then the variables belong to this rank's world
+  const bool is_rank = in_environment(k_run_size) != nullptr;  // if true, the variables describe an outer world
   const char* const address = is_rank ? nullptr : text_in_environment("MASTER_ADDR");
   const char* const port = is_rank ? nullptr : text_in_environment("MASTER_PORT");
   order.master = address != nullptr ? address : address_of_first(hosts);
@@ -427,7 +427,7 @@ class hosts_launcher {
       end_all();
     }
     if (!give_up_at_ || now < *give_up_at_) return;
-    if (!output_.is_empty() || !errors_.is_empty()) {  // a reader of the output that pauses delays the hosts
+    if (!output_.is_empty() || !errors_.is_empty()) {  // a paused reader of the output delays the hosts
       give_up_at_ = now + k_longest_end;
       return;
     }

@@ -28,8 +28,8 @@ namespace {
 
 constexpr std::uint64_t k_longest_from_agent = 1 << 20;  ///< bytes in a frame
 
-/// Returns the address, or "" if other hosts cannot use the text, because it is another text, a loopback address, or an
-/// address with the name of an interface.
+/// Returns the text if it is an address that other hosts can use. Returns "" for a text that is not an address, for a
+/// loopback or wildcard address, and for an address with the name of an interface.
 std::string address_for_others(const std::string& text) {
   in_addr v4{};
   in6_addr v6{};

@@ -40,7 +40,8 @@ class remote_host {
   /// Returns the address at which sshd has accepted the connection, or "" if no sshd has reported an address that other
   /// hosts can use.
   const std::string& address() const { return address_; }
-  /// Returns the address of this process's host that sshd has seen, or "".
+  /// Returns the address of this process's host from which sshd has accepted the connection, or "" if no sshd has
+  /// reported such an address.
   const std::string& command_address() const { return command_address_; }
 
   /// Reads the lines that the agent and the login scripts of the host have printed. Returns an error text if the agent

@@ -33,7 +33,8 @@ bool read_address(const std::string& text, inet_diag_req_v2& into, std::uint32_t
 }
 
 /// If sent bytes or several probes are unacknowledged, returns the time since the last segment arrived. Otherwise
-/// returns zero. A single unanswered probe does not count, because the probes of a full window may be minutes apart.
+/// returns zero. A single unanswered probe does not count, because TCP probes a full receive window at intervals of up
+/// to minutes.
 std::chrono::milliseconds silence_in(const tcp_info& of) {
   const bool is_unanswered = (of.tcpi_unacked != 0 && of.tcpi_retransmits != 0) || of.tcpi_probes >= 3;
   return std::chrono::milliseconds(is_unanswered ? std::min(of.tcpi_last_ack_recv, of.tcpi_last_data_recv) : 0);

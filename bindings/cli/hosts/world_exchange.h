@@ -27,8 +27,8 @@ class world_exchange {
   /// Records that the process of a rank has ended.
   void record_end_of(std::int32_t rank) { has_ended_[static_cast<std::size_t>(rank)] = true; }
 
-  /// Returns the answer for the ranks that have sent requests. Returns nothing if these ranks must wait. The answer is
-  /// an exchange_answer, followed by its bytes.
+  /// Returns the answer for the ranks that have sent requests. Returns nothing if these ranks must wait. The answer
+  /// consists of an exchange_answer and the bytes that follow it (offload/open/launch_exchange.h).
   std::optional<std::string> take_answer();
   /// Returns the time at which take_answer() must be called again, even if nothing else happens.
   std::optional<clock::time_point> deadline() const { return deadline_; }

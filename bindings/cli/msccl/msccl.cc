@@ -88,7 +88,7 @@ class xml_reader {
     const int gpus = number(algo, "ngpus", 1, k_most_gpus);
     const int chunks = number(algo, "nchunksperloop", 1, k_most_chunks);
     constexpr std::array k_known{"allreduce", "allgather", "reduce_scatter", "alltoall"};
-    if (out_.collective == "reducescatter") out_.collective = "reduce_scatter";  // MSCCL's newer name
+    if (out_.collective == "reducescatter") out_.collective = "reduce_scatter";  // a name of newer MSCCL
     if (std::ranges::find(k_known, out_.collective) == k_known.end())
       return fail(
           "the collective \"" + out_.collective + "\" is not one of allreduce, allgather, reduce_scatter, alltoall",

@@ -103,7 +103,7 @@ std::string rank_and_times(const picture_box& box, const time_unit& unit) {
          (*unit.name == '\0' ? "" : " " + std::string(unit.name));
 }
 
-/// Adds the `most` boxes that begin first to the picture. Returns the index of each added box in the picture, keyed by
+/// Adds to the picture the `most` boxes that begin first. Returns the index of each added box in the picture, keyed by
 /// the `source` of the box.
 std::map<std::size_t, std::size_t> add_boxes(schedule_picture& into, std::vector<timed_box> boxes, std::size_t most) {
   std::ranges::stable_sort(boxes, {}, [](const timed_box& each) { return each.box.begin; });

@@ -1,10 +1,10 @@
 // The critical path of a run: the chain of dependent ops and messages that determined the end of the run.
 //
 // For a simulated round, the simulator records the chain. Each step ends when the next step begins, and the last step
-// ends with the round. So the lengths of all steps add up to the simulated time. If an op waited for a NIC or for a
-// grant, the previous step is the op that delayed the NIC or the grant. That op may belong to another rank. For a
-// recorded run, the dependencies are not known. So a step begins at the end of the last event for which its op may have
-// waited.
+// ends with the round. So the lengths of all steps add up to the simulated time. If an op waited for a NIC or for the
+// grant of a rendezvous, the previous step is the op that delayed the NIC or the grant. That op may belong to another
+// rank. For a recorded run, the dependencies are not known. So a step begins at the end of the last event for which its
+// op may have waited.
 #pragma once
 
 #include <cstddef>

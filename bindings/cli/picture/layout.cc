@@ -11,7 +11,7 @@ namespace {
 
 constexpr double k_left = 74, k_least_width = 900, k_usual_width = 1600, k_most_width = 6000;
 constexpr double k_room_for_label = 62, k_room_for_short_label = 20;
-constexpr double k_least_box = 4;  ///< width of an instant
+constexpr double k_least_box = 4;  ///< minimum width of a box, in points; the width of an instant
 constexpr double k_lane_margin = 7;
 
 /// The classes of rows in a lane, from top to bottom.

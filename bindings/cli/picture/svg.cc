@@ -211,7 +211,8 @@ class svg_writer {
         if ((arrow.is_critical || arrow.is_wait) != is_critical) continue;
         const box_place &from = place_.boxes[arrow.from], &to = place_.boxes[arrow.to];
         const std::string_view kind = arrow.is_wait ? "wait" : arrow.is_signal ? "signal-message" : "message";
-        // Arrows end near the edges that face each other, so that labels stay free.
+        // An arrow between boxes at different heights ends near the edges that face each other, and thus covers no
+        // label.
         const double down = arrow.is_wait || from.y == to.y ? 0 : from.y < to.y ? 0.35 : -0.35;
         line(from.x + (arrow.from_begin ? 0 : from.width), from.y + from.height * (0.5 + down),
              to.x + (arrow.to_end ? to.width : 0), to.y + to.height * (0.5 - down),

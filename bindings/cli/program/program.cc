@@ -56,7 +56,8 @@ std::vector<std::string> words_to_parse(const program& self, command_context& co
   return {words.rbegin(), words.rend()};
 }
 
-/// Throws an error with suggestions for an unknown command. The parser's own error would only name the missing command.
+/// Throws an error with suggestions for an unknown command. Without this function, the parser would only report that a
+/// command is missing.
 void expect_known_command(const CLI::App& app, const command_context& context, std::size_t place = 1) {
   const auto commands = commands_of(app);
   if (commands.empty() || context.arguments.size() <= place || context.arguments[place].starts_with('-')) return;
@@ -121,7 +122,8 @@ int refuse(const CLI::App& app, const command_context& context, const std::strin
   return k_exit_usage;
 }
 
-/// Prints the help of a command, as --help does. The user has named the command without one of its subcommands.
+/// Prints the help of a command, as --help does. Called if the user has named the command without one of its
+/// subcommands.
 int print_help(const CLI::App& command) {
   std::fputs(command.help().c_str(), stdout);
   return 0;

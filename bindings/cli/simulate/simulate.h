@@ -101,8 +101,8 @@ Value quantile(std::vector<Value> values, double q) {
 
 /// Predicts Figure 9 of Li et al. (2020): latency and number of active processes of synchronous, majority and solo
 /// allreduce. Rank r calls at time r * skew. For majority, the prediction is the mean over initiators. In worlds of up
-/// to 64 ranks, every rank is an initiator. Larger worlds have 16 initiators, or 8 initiators from 10^5 ranks on. Each
-/// initiator is in the middle of one of as many equal parts of the world.
+/// to 64 ranks, every rank is an initiator. Larger worlds have n = 16 initiators, or n = 8 from 10^5 ranks on. The
+/// world is divided into n equal parts, and the middle rank of each part is an initiator.
 int predict_fig9(const simulate_options& options, bool has_ranks);
 
 /// Measures L, o, g and G of this machine between two threads. This takes a few seconds. Prints the predictions of the

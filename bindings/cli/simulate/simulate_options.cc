@@ -15,7 +15,7 @@ namespace lsched::cli {
 namespace {
 
 constexpr std::uint64_t k_most_simulated_ranks = 1 << 24;
-constexpr double k_longest = 1e12;                  ///< maximum value of a time option
+constexpr double k_longest = 1e12;                  ///< maximum value of a time option, in the option's unit
 constexpr femtoseconds k_goal_compute = 1'000'000;  ///< time per byte of a copy: 1 ns, which schedules_of() assumes
 
 constexpr std::array k_skews{skew_kind::none, skew_kind::linear, skew_kind::rotating, skew_kind::lognormal,
@@ -101,7 +101,7 @@ void check_heeded(const CLI::App& command, const simulate_options& options) {
     const char* needed;
   } rules[] = {{"--skew-us", options.fig9 || options.model.skew.kind != skew_kind::none, "--skew"},
                {"--activation", is_partial, "a partial collective"},
-               // Schedules of a file have a policy, which runs_of() checks.
+               // If the schedules are from a file, runs_of() checks that their policy is majority.
                {"--initiator", !options.file.empty() || (is_partial && options.activation.starts_with("majority")),
                 "--activation majority"},
                {"--count", is_sparse, "sparse_allreduce"},

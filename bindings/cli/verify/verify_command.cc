@@ -32,7 +32,7 @@ struct verify_command_options {
   std::string file;                   ///< path of a file of schedules; if empty, schedules are generated
   std::vector<schedule_ptr> given{};  ///< schedules in `file`
   bool is_given_algorithm = false;    ///< the user has given an algorithm file instead of a collective
-  std::string converted;              ///< path of the algorithm file, if it is an MSCCL program
+  std::string converted;              ///< path of the MSCCL program that was converted; empty: none
   std::string promised;               ///< collective whose postcondition the file must satisfy
   asked by_caller{};                  ///< other properties of the request
   bool requires_promise = false;
@@ -230,8 +230,9 @@ class reporter {
 
 // --- a world from a file -----------------------------------------------------------------------------------
 
-/// Returns the reason why no postcondition is known for a world with this name. The text suggests the longest name of a
-/// collective that `name` contains: for "partial_allreduce_2", partial_allreduce and not allreduce.
+/// Returns the reason why no postcondition is known for a world with this name. The text suggests the collective with
+/// the longest name that `name` contains. For "partial_allreduce_2", it suggests "partial_allreduce" instead of
+/// "allreduce".
 std::string words_for_none(const std::string& name) {
   std::string likely;
   for (const std::string& known : collective_names())

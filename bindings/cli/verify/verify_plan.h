@@ -57,12 +57,13 @@ struct verify_plan {
 ///
 ///  - Sizes: the default is every P up to 65, and 96, 100, 127, 128, 129, 255, 256, 1000, 1024 and 4096. The default
 ///    ends at 129 for algorithms with about P^2 messages or blocks, for algorithms from files, and for partial sparse
-///    allreduces. It ends at 1024 for other sparse allreduces.
+///    allreduces. The default ends at 1024 for other sparse allreduces.
 ///  - Counts: the default is 0, 1, P-1, P, P+1 and 1000. For sparse allreduces the default is 0, 1 and 1000, each with
 ///    0, 1 and 10 items. For partial sparse allreduces the default is 1000 with 10 items.
-///  - Variants: in place and not in place if both are possible, each in all variants (variants_of). If no size is
-///    given, a world of more than 17 ranks has only one dense variant, which depends on the size. Sparse algorithms
-///    also have variants with capacity `defer` and with reused thresholds, if these variants have another schedule.
+///  - Variants: all variants of the request (variants_of), each in place and not in place if both are possible. If no
+///    size is given, a world of more than 17 ranks has only one dense variant, which depends on the size. Sparse
+///    algorithms also have variants with capacity `defer` and with reused thresholds, if these variants have another
+///    schedule.
 ///  - Roots: three roots for up to 16 ranks, and one root for more ranks.
 ///  - Activations: the default is full, solo, majority, a quorum of half the ranks, all_of all ranks, and deadline.
 verify_plan plan(const verify_wish& wish);

@@ -1,9 +1,9 @@
-"""Measures how much communication a step of DistributedDataParallel hides behind backward, on an emulated device.
+"""Measures how much communication overlaps with the backward pass of DistributedDataParallel, on an emulated device.
 
     lsched run -n 2 python torch_overlap.py [--json FILE] [--trace PREFIX]
 
-Backward of each layer sleeps, as a host does while a device computes, and leaves the core to communication. The script
-times the allreduce of DDP and the hook of Adasum. For each of the two, the script times computation alone,
+In the backward pass, each layer sleeps, as a host does while a device computes, so the core is free for communication.
+The script times the allreduce of DDP and the hook of Adasum. For each of the two, the script times computation alone,
 communication alone, and both together, in turns. The lower bound on a step is the maximum of two times: communication
 alone, and computation plus the processor time of communication. Each time is the time of the slowest rank in
 milliseconds per step. The script prints the median over batches. `--trace` records another batch of the allreduce, and
@@ -26,7 +26,7 @@ LAYERS, WIDTH, BATCHES, STEPS = 8, 512, 9, 5
 
 
 class Device(torch.autograd.Function):
-    """A function that does nothing in forward, and sleeps in backward."""
+    """A function that returns its input in the forward pass, and sleeps in the backward pass."""
 
     @staticmethod
     def forward(context, x, seconds):

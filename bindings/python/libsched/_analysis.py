@@ -51,9 +51,10 @@ def verify(text: str | None = None, *, collective: str | None = None, ranks: int
     """Proves the schedules of a whole world: schedules in a text, or schedules that the library would run.
 
     text        schedule files of all ranks, one after the other, as Schedule.text() returns them. The schedules are
-                proved against `collective`, or else against the collective in their name. Each of `op`,
-                `dtype`, `count` and `root` that is given is also required of the schedules
-    collective  without `text`: proves the schedules of `ranks` ranks for `count` elements of `dtype`, combined by `op`
+                proved against `collective`, or else against the collective that their name contains. The schedules
+                must also agree with each of `op`, `dtype`, `count` and `root` that is given
+    collective  without `text`: proves the library's schedules of `ranks` ranks for `count` elements of `dtype`,
+                combined by `op`
 
     If the text is not valid, raises ArgumentError with line and column.
     """

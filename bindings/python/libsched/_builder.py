@@ -130,7 +130,7 @@ class Builder(_core.Builder):
         return self._waiting(self._recv(source, tag, _region(target)), after)
 
     def reduce(self, op: str, lower: Part, higher: Part, target: Part, after: Iterable[int] = ()) -> int:
-        """Adds an op: target = lower (op) higher, by element. Any two of the regions must be equal or disjoint."""
+        """Adds an op: target = lower (op) higher, elementwise. Any two of the regions must be equal or disjoint."""
         kinds = {self._kinds.get(_region(part)[0], "") for part in (lower, higher, target)}
         what = reduction_number(op, kinds.pop())
         if kinds:
@@ -146,7 +146,7 @@ class Builder(_core.Builder):
         self._dep(before, after)
 
     def need(self, op: int, tokens: int) -> None:
-        """Lets the op start when any `tokens` of its dependencies have completed. 0 means all dependencies."""
+        """Lets the op start as soon as `tokens` of its dependencies have completed. 0 means all dependencies."""
         self._set_need(op, tokens)
 
     def _waiting(self, op: int, after: Iterable[int]) -> int:

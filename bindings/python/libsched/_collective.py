@@ -1,9 +1,9 @@
 """Collective calls: all ranks of a world make the same calls in the same order.
 
-A rank whose arguments are wrong must still take part. If it only raised an exception, its next call would be paired
-with the call in which the other ranks still wait. So if Python detects an error, this rank takes part in the commit
-(the collective step of the call) and makes the commit fail. Every rank then raises, and the text names the rank and the
-error. The library does the same for errors that it detects.
+A rank whose arguments are wrong must still take part. If this rank only raised an exception, its next call would be
+paired with the call in which the other ranks still wait. So if Python detects an error, this rank takes part in the
+commit (the collective step of the call) and makes the commit fail. Every rank then raises, and the text names the rank
+and the error. The library does the same for errors that it detects.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ _Method = TypeVar("_Method", bound=Callable[..., Any])
 def collective_call(method: _Method) -> _Method:
     """A decorator for a collective method: if the method raises on one rank, the call fails on all ranks.
 
-    The method belongs to a World, or to an object with a `world`. This applies to every exception before the commit,
-    for example for a missing argument.
+    The method belongs to a World, or to an object with a `world`. Every exception before the commit has this effect,
+    for example a TypeError for a missing argument.
     """
 
     @functools.wraps(method)

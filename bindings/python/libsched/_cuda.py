@@ -13,12 +13,12 @@ from ._words import DTYPES
 _TYPESTR = re.compile(r"([<>|=])([A-Za-z](\d+))(\[.*\])?")
 
 _DEVICES_WITH_STREAMS = (2, 13)  # kDLCUDA, kDLCUDAManaged
-# The argument `stream` of __dlpack__. With this value, the producer of the array does not synchronise, because the
-# application orders the rounds.
+# The argument `stream` of __dlpack__. With this value, the producer of the array does no synchronisation. The
+# application orders the rounds instead.
 _IN_NO_ORDER = -1
 
-# Keys are typestrs (of the array interface) without byte order. Values are a dtype of the C interface, and the number
-# of elements of that dtype in one element of the array.
+# Keys are typestrs (of the array interface) without byte order. Each value has a dtype of the C interface, and the
+# number of elements of that dtype in one element of the array.
 _DTYPES = {
     "i1": (DTYPES["int8"], 1), "u1": (DTYPES["uint8"], 1), "b1": (DTYPES["uint8"], 1), "i4": (DTYPES["int32"], 1),
     "i8": (DTYPES["int64"], 1), "u8": (DTYPES["uint64"], 1), "f2": (DTYPES["float16"], 1),

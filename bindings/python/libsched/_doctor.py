@@ -1,4 +1,7 @@
-"""Findings about this interpreter's package and torch. `python -m libsched doctor` adds them to `lsched doctor`."""
+"""Findings about the packages libsched and torch of this interpreter.
+
+`python -m libsched doctor` adds these findings to the output of `lsched doctor`.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +44,7 @@ def _torch() -> dict[str, str]:
 
 
 def findings_file() -> str:
-    """Returns the path of a file in memory with the findings about the package and torch.
+    """Returns the path of a file in memory with the findings about libsched and torch.
 
     The file stays readable for the program that replaces this process (exec).
     """

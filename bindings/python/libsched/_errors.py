@@ -1,4 +1,4 @@
-"""Exceptions. A status of the C interface has its own class if a program may need to distinguish it."""
+"""Exceptions. A status of the C interface has its own class if programs may need to handle this status separately."""
 
 from __future__ import annotations
 

@@ -38,8 +38,8 @@ NOTHING = Memory(0, 0, 0, None)
 def _given(array: Any) -> Any:
     """Returns the DLPack capsule of an array, or the array itself if it exports no capsule.
 
-    __dlpack__ is called from Python and not from C++. If the interpreter ends this thread within the call, C++ code on
-    the stack would terminate the process.
+    __dlpack__ is called from Python and not from C++. The interpreter may end this thread within the call. With C++
+    code on the stack, this would terminate the process.
     """
     if isinstance(array, memoryview):
         return array

@@ -60,13 +60,14 @@ class Partial(Schedule):
         algorithm         a name that `lsched list` shows
         averages_weights  True: model_sync() will be called
         tensors           for "adasum": (begin, count) of each tensor, without gaps
-        sparse            k, or a dict of the options of World.sparse_allreduce: the collective is a sparse allreduce
+        sparse            k, or a dict of the options of World.sparse_allreduce; makes the collective a sparse allreduce
 
-    One thread at a time may offer, and one thread at a time may collect. They may be different threads.
+    One thread at a time may offer, and one thread at a time may collect. The offering thread and the collecting thread
+    may differ.
 
     Attributes:
         round   the last round that this rank has collected
-        passes  passes over the batches that rounds() has begun
+        passes  number of passes that rounds() has begun over the batches
     """
 
     _count: int
@@ -151,10 +152,10 @@ class Partial(Schedule):
     def offer(self, contribution: Any = None) -> Ticket:
         """Contributes a copy of an array, and requests this rank's next round.
 
-        A list or tuple has one array for each bucket. None makes the call without a contribution. Does not block. If
-        offer() refuses an array, this rank has made no call, and no other rank raises. In this case, call offer() again
-        with a valid array. A contribution that has missed its round is combined with later contributions. So every
-        contribution is in the results exactly once.
+        A list or tuple has one array for each bucket. With None, the rank makes the call without a contribution. Does
+        not block. If offer() refuses an array, this rank has made no call, and no other rank raises. In this case, call
+        offer() again with a valid array. A contribution that has missed its round is combined with later contributions.
+        So every contribution is in the results exactly once.
         """
         buckets, _keeps = self._looked_at_vector(contribution, self._count, False, "contribution")
         self._begin_offer()
@@ -189,7 +190,7 @@ class Partial(Schedule):
     def collect_view(self, ticket: Ticket, timeout: float | None = None) -> tuple[memoryview | None, Report]:
         """Collects the result without a copy. Returns (bytes of the result or None, report).
 
-        The bytes can be read until the next collect of any kind.
+        The bytes can be read until collect(), collect_view(), flush() or model_sync() returns a new result.
         """
         self._expect_mine(ticket)
         address, report = _core.collect_view(ticket, timeout)
@@ -206,8 +207,8 @@ class Partial(Schedule):
 
     # --- all ranks together --------------------------------------------------------------------------------------
 
-    # If the functions below refuse a rank's array, this rank cancels the schedule. Otherwise the other ranks would wait
-    # until their timeout.
+    # If one of the next functions refuses the array of a rank, that rank cancels the schedule. Otherwise the other
+    # ranks would wait until their timeout.
 
     def flush(self, result: Any = None, timeout: float | None = None) -> Report:
         """Runs a round with all earlier offers of all ranks, and collects its result.

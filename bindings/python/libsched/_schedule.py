@@ -75,7 +75,7 @@ class Schedule(_core.Schedule):
 
         To run in place, give one array, as `output`. `inputs` and `outputs` are for schedules with several inputs or
         outputs. Raises StateError while a round runs. Raises ArgumentError if an array does not match the bound array.
-        Also raises ArgumentError if a schedule in place gets two different arrays, or if any other schedule gets the
+        Also raises ArgumentError if an in-place schedule gets two different arrays, or if any other schedule gets the
         same array twice.
         """
         sources, targets = self._memories(input, output, inputs, outputs, dtype)
@@ -116,7 +116,7 @@ class Schedule(_core.Schedule):
                    dtype: Any = None) -> Ticket:
         """Starts the next round over the given arrays. Requires a schedule that has a `capacity` or a `depth`.
 
-        Counts and displacements have one number of elements for each block. They are lists, or arrays of 64-bit
+        Counts and displacements are numbers of elements, one for each block. They are lists, or arrays of 64-bit
         integers that must not change until the round has ended. `recv_counts` is the capacity of each received block. A
         sender may send fewer elements. The library writes the number of elements of each received block to `received`,
         an array of 64-bit integers.
@@ -132,8 +132,8 @@ class Schedule(_core.Schedule):
             self._expect_within("send", source, counts[0], counts[1], self._blocks[0])
             self._expect_within("recv", target, counts[2], counts[3], self._blocks[1])
             if counts[4].keeps is not None and counts[4].count != self._blocks[1]:
-                raise ArgumentError(f"the argument `received` has {counts[4].count} numbers: expected {self._blocks[1]}, a "
-                                    "number for each block",
+                raise ArgumentError(f"the argument `received` has {counts[4].count} numbers: expected "
+                                    f"{self._blocks[1]}, a number for each block",
                                     "LSCHED_ERR_ARGUMENT")
         else:
             self._expect_alike([] if source is None else [source], [] if target is None else [target])

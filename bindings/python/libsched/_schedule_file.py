@@ -14,7 +14,7 @@ _NUMBERS = {"i8": "int8", "u8": "uint8", "i32": "int32", "i64": "int64", "u64": 
 
 
 def declared_buffers(text: str, rank: int, ranks: int, role: str) -> list[tuple[int, int]] | None:
-    """Returns (number of elements, dtype) of each buffer of a rank that has this role: "input" or "output".
+    """Returns (number of elements, dtype) of each buffer with this role, "input" or "output", on one rank.
 
     Returns None if the text has no schedule of that rank. The library will then refuse the text.
     """

@@ -28,7 +28,8 @@ class Sparse(Schedule):
         algorithm   "oktopk" or "topka"; None: the algorithm with the least expected time
         scale       factor of the gradient: 1, or the learning rate
         nans        "propagate", "ignore" or "error"; with "error" a round raises NotFinite
-        capacity    "strict" or "defer"; with "defer" a rank sends and receives at most 6 k (P-1)/P words
+        capacity    "strict" or "defer"; with "defer" a rank sends and receives at most 6 k (P-1)/P words.
+                    An index or a value is a word
         period, boundaries, balance, selection, reuse, bucket    as in lsched_sparse_desc
         image       result of save(): rounds continue from this state; all ranks must pass images of the same round
     The first round writes the whole update. Later rounds write only the elements that change, so do not write to the

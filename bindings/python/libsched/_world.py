@@ -48,9 +48,9 @@ def init(comm: Any = None, *, progress: str | None = None, idle: str | None = No
          lane: str | int | None = None, region_bytes: int | None = None, commit_timeout: float | None = None) -> World:
     """Joins the world of `lsched run` or of an MPI launcher with PMI-1. Without a launcher, opens a world of one rank.
 
-    `comm` is a communicator of mpi4py. Its ranks become the ranks of the world. Under `lsched run`, every process is
-    its own MPI world of one rank, and the ranks of `lsched run` form the world. The value of an option that is not
-    given comes from the environment (LSCHED_PROGRESS and the like), or else is the default of the library:
+    `comm` is a communicator of mpi4py. Its ranks become the ranks of the world. Under `lsched run`, every process is an
+    MPI world of one rank. `comm` is then ignored, and the ranks of `lsched run` form the world. The value of an option
+    that is not given comes from the environment (LSCHED_PROGRESS and the like), or else is the default of the library:
 
     progress        "thread": a progress thread runs the schedules; "caller": they only run during calls of this library
     idle            how the progress thread waits: "auto", "spin", "yield" or "park"
@@ -73,8 +73,8 @@ def init(comm: Any = None, *, progress: str | None = None, idle: str | None = No
 def _open_alone(wishes: _core.Wishes, mpi: Any) -> World:
     """Opens a world without MPI. Raises Unsupported under a launcher whose world cannot be joined.
 
-    `mpi` is the module mpi4py.MPI if its MPI world has one rank. A launcher of several processes then belongs to a
-    different MPI implementation.
+    `mpi` is the module mpi4py.MPI with an MPI world of one rank, or None. If `mpi` is given, a launcher that has
+    started several processes belongs to a different MPI implementation than mpi4py.
     """
     launch = _core.foreign_launch()
     if launch is None:
@@ -174,8 +174,9 @@ class World(_core.World):
     def lost(self) -> list[int]:
         """Returns the ranks that are known to be lost, in the order in which the losses were noticed.
 
-        A rank that has closed its world is in the list only after another rank has waited for it in vain. Any thread
-        may call this function. The function never blocks. Over MPI a rank only learns of lost ranks on its own node.
+        A rank that has closed its world is in the list only after another rank has waited for that rank in vain. Any
+        thread may call this function. The function never blocks. Over MPI a rank only learns of lost ranks on its own
+        node.
         """
         return self._lost()
 
@@ -285,7 +286,7 @@ class World(_core.World):
                        is "and", as in numpy
         divisor        "ranks": divides the exact sum by the number of ranks, and rounds once
         algorithm      a name that `lsched list` shows; None: the library chooses
-        depth          number of rounds that may be outstanding at once, up to 8 (Schedule.start_with); 0: one
+        depth          number of rounds that may be outstanding at once, up to 8 (Schedule.start_with); 0 means 1
 
         The application must not use the arrays while a round runs. The schedule keeps the arrays alive until the
         schedule is closed. This method is collective, and blocks until all ranks have called it. Raises ArgumentError,
@@ -606,9 +607,9 @@ class World(_core.World):
             name, (self.size, self.size))
 
     def _entries(self, name: str, member: str, destinations: Any, sources: Any) -> int | None:
-        """Returns the number of entries that a list must have, because the library reads the whole list.
+        """Returns the number of entries that the library reads from a list, and that the list must have.
 
-        None means any number.
+        None means that the list may have any number of entries.
         """
         if name != "neighbor_exchange":
             return self.size if member in ("counts", "recv_counts") else None

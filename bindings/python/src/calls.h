@@ -81,7 +81,7 @@ void wait(std::uint64_t timeout_ns, Attempt&& attempt) {
     if (PyErr_CheckSignals() != 0) throw nb::python_error();
     const clock::time_point now = clock::now();
     const std::chrono::nanoseconds length(slice);
-    if (last && now - *last < length / 2) return expect(code, why);  // the call's own timeout, such as a create's
+    if (last && now - *last < length / 2) return expect(code, why);  // a timeout of the call, not of the slice
     last = now;
     if (timeout_ns == LSCHED_FOREVER) continue;
     if (!begin) begin = now - length;

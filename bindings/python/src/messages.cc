@@ -31,7 +31,7 @@ struct message {
   message& operator=(message&&) = delete;
   ~message();
 
-  lsched_message* handle = nullptr;  ///< null after the end; a wait sets it to null without the interpreter's lock
+  lsched_message* handle = nullptr;  ///< null after the end; set to null by a wait, without the interpreter's lock
   bool is_sent = false;
   std::int32_t rank = -1, tag = -1;  ///< peer and tag of the ended message
   std::uint64_t bytes = 0;
@@ -243,7 +243,7 @@ void give_up(message& of) {
 /// Calls give_up() for all messages of the mailbox, so that the mailbox can be destroyed.
 void give_up_all(nb::handle_t<mailbox> self) {
   if (!nb::inst_ptr<mailbox>(self)->is_usable()) return;
-  std::vector<nb::object> owners;  // other threads may drop messages while this thread waits
+  std::vector<nb::object> owners;  // keep the messages alive, which other threads may drop during the waits
   for (message* one : messages())
     if (one->of.is(self)) owners.push_back(nb::find(*one));
   for (const nb::object& one : owners) give_up(*nb::inst_ptr<message>(one));

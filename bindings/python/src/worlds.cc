@@ -39,8 +39,8 @@ address opened(const wishes& how) {
 }
 
 /// Returns a description of the launcher of this process if the world of the launcher cannot be joined. init() then
-/// refuses to open a world alone. Returns nullopt if there is no such launcher, or if the user requests a world of one
-/// rank.
+/// refuses to open a world of one rank. Returns nullopt if there is no such launcher, or if the user requests a world
+/// of one rank.
 std::optional<std::string> foreign_launch() {
   const auto is_wanted_alone = wants_world_of_one();
   const auto local = find_launch();

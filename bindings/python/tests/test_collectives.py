@@ -243,7 +243,7 @@ def test_splits():
 
 
 def test_a_world_that_does_not_wait():
-    """Two ranks create in two worlds in opposite orders. There is no deadlock, because the creates do not wait."""
+    """Two ranks create schedules in two worlds, in opposite orders, without a deadlock: the creates do not wait."""
 
     def body(world):
         with world.split(0) as one, world.split(0) as other:

@@ -220,7 +220,7 @@ def test_an_exchange_that_raises_or_is_interrupted():
         raise OSError("planted")
 
     def interrupted(_):
-        signal.signal(signal.SIGINT, signal.default_int_handler)  # an outer process may have disabled it
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # an outer process may have disabled SIGINT
         signal.raise_signal(signal.SIGINT)
         raise AssertionError("the signal was not heard")
 

@@ -66,6 +66,6 @@ class SharedEvents:
         wait_until(lambda: all(self.is_set(name) for name in names), limit)
 
     def meet(self, rank: int, ranks: int) -> None:
-        """Blocks until all ranks are here, without a message between them. A process can meet the others once."""
+        """Blocks until all ranks have called meet(), without a message between them. A process may call meet() once."""
         self.set(f"rank {rank}")
         self.wait(*(f"rank {each}" for each in range(ranks)))

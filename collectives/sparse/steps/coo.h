@@ -3,7 +3,7 @@
 //   sort    check the user's items, and sort the items by index
 //   sample  if regions are balanced: sample the indices; then compute the boundaries from the samples of all ranks
 //   take    add up items with the same index, and write a list for each region, in the accumulator's type
-//   sum     merge the lists of all ranks for this rank's region, rounded to the values' type
+//   sum     merge the lists of all ranks for this rank's region, and round the sums to the values' type
 //   plan    count the items of all regions, and find invalid items of any rank: the same result on all ranks
 //   give    copy the sums of all regions to the user's buffers
 //
@@ -32,7 +32,7 @@ enum class coo_step : std::uint32_t {
   see_indices,   ///< stores the address of the user's indices; writes no output
   see_values,    ///< stores the address of the user's values; writes no output
   sample,        ///< samples the indices of the user's items; called only if regions are balanced
-  take,          ///< writes a list for each region, after it has set the boundaries if regions are balanced
+  take,          ///< sets the boundaries if regions are balanced, and then writes a list for each region
   sum,           ///< sums the lists of all ranks for this rank's region
   tally,         ///< writes the number of items of the sum, and the coo_flaw of this rank's items
   plan,          ///< from the tallies of all ranks, writes the length of each rank's sum, or 0 if the round has a flaw

@@ -1,7 +1,7 @@
 // The jobs that a device executes in the first and the last step of a sparse allreduce of vectors in device memory.
 //
 //     device memory    the residual
-//     staging memory   selected items │ their number │ items to remove from the residual │ this and the last result
+//     staging memory   selected items │ their number │ items to remove from the residual │ the last two results
 //
 // The steps between the first and the last step run on the host.
 #pragma once
@@ -54,7 +54,7 @@ class device_vectors {
   sparse_job job_{};
   std::size_t turn_ = 0;  ///< 0 or 1: results alternate between two places
   std::uint64_t last_count_ = 0;
-  const std::byte* last_update_ = nullptr;  ///< vector that contains the last result, and otherwise zeros
+  const std::byte* last_update_ = nullptr;  ///< vector with the last result, and zeros elsewhere; nullptr: unknown
 };
 
 }  // namespace lsched

@@ -11,7 +11,7 @@
 
 namespace lsched {
 
-/// Selects the k elements of a rank with the largest magnitudes. The constructor allocates the memory.
+/// Selects a rank's k elements with the largest magnitudes. The constructor allocates the memory.
 class own_top_k {
  public:
   explicit own_top_k(const sparse_problem& problem);
@@ -82,7 +82,7 @@ class dense_update {
   std::vector<std::uint64_t> last_;  ///< positions noted since the last clear()
 };
 
-/// Returns the smallest magnitude of a residual element that is rounded to an infinite item. For 16-bit types, this
+/// Returns the smallest magnitude at which a residual element is rounded to an infinite item. For 16-bit types, this
 /// magnitude is half a unit in the last place above the largest finite item. For other types, this magnitude is
 /// infinity.
 std::uint64_t least_infinite(dtype type);

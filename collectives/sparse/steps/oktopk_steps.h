@@ -8,7 +8,8 @@
 //
 // The paper is Li and Hoefler, Near-Optimal Sparse Allreduce for Distributed Deep Learning, PPoPP 2022. Three points
 // differ from the paper. The threshold is exact in every round. The boundaries of regions are quantiles of the items of
-// all ranks. The volume is bounded for every input. With selection_rule::reused, thresholds are chosen as in the paper.
+// all ranks. The communication volume is bounded for every input. With selection_rule::reused, thresholds are chosen as
+// in the paper.
 //
 // The steps of a round must be called in that order, by one thread at a time. They do not block and do not allocate.
 // Indices of items are positions in the whole vector. Input lists may be in any memory, and are read only during the
@@ -31,21 +32,22 @@
 
 namespace lsched {
 
-/// The functions that schedules of Ok-Topk call, in their order. They are the steps, and copies between steps.
+/// The functions that schedules of Ok-Topk call, in the order of a round. Each function executes a step, or copies data
+/// between steps.
 enum class oktopk_step : std::uint32_t {
   select,           ///< adds the gradient to the residual, and writes the largest elements of the residual as a list
   count_positions,  ///< writes this rank's counters (or quantiles) of the positions of the selected items
   set_boundaries,   ///< sets the boundaries from the sums of these numbers over all ranks; writes no output
-  count_drift,      ///< writes the number of selected items in each part of a region
+  count_drift,      ///< writes the number of selected items in each part of every region
   follow_drift,     ///< adjusts the boundaries by the sums of these numbers over all ranks; writes no output
   split,            ///< divides the selected items into a list for the owner of each region
   add,              ///< sums the lists of all ranks for this rank's region (fold)
-  count_sums,       ///< count_sums + i is pass i: counts this rank's sums by magnitude (count_magnitudes)
+  count_sums,       ///< counts this rank's sums by magnitude (count_magnitudes); count_sums + i stands for pass i
   tally = count_sums + 8,  ///< writes this rank's magnitude_tally, from the counters of the last pass
-  plan,                    ///< writes the number of items of this rank's share that come from each owner
+  plan,                    ///< writes the number of items that each owner adds to this rank's share
   shares,                  ///< writes the lengths of the shares of all ranks
-  cut,                     ///< cuts the sums that this rank keeps into a piece for each rank
-  share,                   ///< joins the pieces from all ranks to this rank's share of the result
+  cut,                     ///< divides the sums that this rank keeps: each rank gets a piece
+  share,                   ///< joins the pieces that all ranks send for this rank's share of the result
   settle                   ///< converts the shares of all ranks to the update
 };
 
@@ -63,7 +65,7 @@ class oktopk_steps final : public sparse_functions, public round_end {
  public:
   /// The problem must be valid. The state must belong to the same problem and outlive this object. Allocates memory for
   /// about 6 k items (9 k + gathered_room(problem) with reused thresholds), for a dense vector and for a bitmap. In the
-  /// vector and the bitmap, only the rank's regions use pages. Throws std::bad_alloc.
+  /// vector and the bitmap, only regions that this rank has owned use pages. Throws std::bad_alloc.
   oktopk_steps(const sparse_problem& problem, sparse_state& state);
 
   /// Adds scale * gradient to the residual (sparse.h). Then returns the k elements of the residual with the largest
@@ -103,16 +105,17 @@ class oktopk_steps final : public sparse_functions, public round_end {
 
   /// Writes this rank's magnitude_tally. It counts the rank's sums above the k-th largest magnitude of all ranks, and
   /// the rank's sums with exactly this magnitude. `last` must have the counters of the last pass, summed over all
-  /// ranks. With reused thresholds, writes the number of sums to gather, and then 0. In rounds that search for a
-  /// threshold, all sums are gathered. In other rounds, only the sums not below the last threshold are gathered.
+  /// ranks. With reused thresholds, the first number is the number of sums to gather, and the second number is 0. In
+  /// rounds that search for a threshold, all sums are gathered. In other rounds, only the sums not below the last
+  /// threshold are gathered.
   void tally(item_list sums, std::span<const std::uint64_t> last, std::span<std::uint64_t> numbers);
 
   /// `tallies` must have the tallies of all ranks (2 P numbers, in rank order). Computes the number of items that each
   /// rank keeps, and the destinations of these items. Of the items whose magnitude equals the k-th magnitude, those
   /// with the lowest indices are kept. They belong to the owners with the lowest ranks. Writes P lengths to each
-  /// output. `pieces`: number of kept items that this rank sends to each rank. `sources`: number of items of this
-  /// rank's share that come from each owner. `shares`: length of each rank's share. `pieces` and `sources` include the
-  /// items that stay on this rank.
+  /// output. `pieces`: number of kept items that this rank sends to each rank. `sources`: for each owner, the number of
+  /// items in this rank's share that come from this owner. `shares`: length of each rank's share. `pieces` and
+  /// `sources` include the items that stay on this rank.
   void plan(std::span<const std::uint64_t> tallies, std::span<std::uint64_t> pieces, std::span<std::uint64_t> sources,
             std::span<std::uint64_t> shares);
   const balance_plan& planned() const { return plan_; }
@@ -144,7 +147,7 @@ class oktopk_steps final : public sparse_functions, public round_end {
 
  private:
   bool reuses() const { return problem_.selection == selection_rule::reused; }
-  /// Returns the minimum magnitude of the sums that are gathered. Only with reused thresholds.
+  /// Returns the minimum magnitude of the sums that are gathered. Called only with reused thresholds.
   std::uint64_t least_gathered() const;
   item_list begin_round(std::uint64_t selected);
   item_list take_selected();

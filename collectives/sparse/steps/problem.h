@@ -31,10 +31,10 @@ enum class boundary_rule : std::uint8_t {
   averaged  ///< mean over all ranks of the ranks' own quantiles, as in the paper
 };
 
-/// Condition for equal shares: whether the kept items of all owners are redistributed into shares of equal length
-/// before the gathering (balance.h).
+/// Decides when the kept items of all owners are redistributed into shares of equal length before the gathering
+/// (balance.h).
 enum class balance_rule : std::uint8_t {
-  cost,       ///< if this reduces the traffic of the busiest rank
+  cost,       ///< if equal shares reduce the traffic of the busiest rank
   published,  ///< if an owner keeps more than four times the mean, as in the paper
   always,
   never
@@ -42,7 +42,7 @@ enum class balance_rule : std::uint8_t {
 
 /// Rule for the elements that a rank sends, and for the sums that form the result.
 enum class selection_rule : std::uint8_t {
-  exact,  ///< the first k by magnitude, in every round
+  exact,  ///< the k elements with the largest magnitudes, in every round
   /// As in the paper: rounds 1, 1 + reuse, … work as with `exact`, and find the k-th magnitude. All other rounds select
   /// the elements whose magnitude is not below the k-th magnitude that was found last.
   reused
@@ -64,7 +64,7 @@ struct sparse_problem {
   balance_rule balance = balance_rule::cost;
   selection_rule selection = selection_rule::exact;
   std::uint32_t reuse = 32;  ///< with `reused`: number of rounds from one search for thresholds to the next
-  std::uint32_t bucket = 0;  ///< number of lists that a rank sends before it waits for the same number; 0: all
+  std::uint32_t bucket = 0;  ///< number of lists that a rank sends before it waits for as many lists; 0: all lists
 
   constexpr std::uint64_t ranks() const { return static_cast<std::uint64_t>(place.size); }
 };

@@ -76,8 +76,8 @@ std::uint64_t in_proportion(std::uint64_t a, std::uint64_t b, std::uint64_t c) {
 }
 
 /// Sets the boundaries so that all regions have nearly the same number of items. Does nothing if there are no items.
-/// `sums` has the number of items in each of consecutive parts of the vector. A boundary may lie inside a part of b
-/// items. If i of these items must precede the boundary, the boundary is at i/b of the part's width.
+/// `sums` has the number of items in each part of the vector, in the order of the parts. A boundary may lie inside a
+/// part of b items. If i of these items must precede the boundary, the boundary is at i/b of the part's width.
 template <class End>
 void place_quantiles(std::span<const std::uint64_t> sums, const End& end_of, std::span<std::uint64_t> boundaries) {
   const std::uint64_t total = std::reduce(sums.begin(), sums.end(), std::uint64_t{0});

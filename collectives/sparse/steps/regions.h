@@ -7,8 +7,8 @@
 //
 //   positions   every `period` rounds: each rank counts its items in bins over the whole vector
 //   drift       in every round: each rank counts its items in a few parts of each region, and the sums correct the
-//               boundaries. This needs fewer words than positions. It suffices between the rounds that count positions,
-//               because the positions of large elements change slowly
+//               boundaries. Drift needs fewer words than positions, and suffices between the rounds that count
+//               positions, because the positions of large elements change slowly
 //
 // A region with few elements has one part for each element, and the remaining parts are assigned to wider regions. In a
 // wide region, most parts have equal length. Only the first and the last of these parts are divided again, into parts
@@ -31,8 +31,8 @@ namespace lsched {
 /// There are about 256 bins for each region, but at most 16384. Every bin covers at least one element, so an empty
 /// vector has no bins.
 ///
-/// Rule `averaged`: there are P values. A rank with items writes its P-1 quantile positions, and then 1. Other ranks
-/// write zeros.
+/// Rule `averaged`: there are P values. A rank with items writes its P-1 quantile positions, and then 1, so that the
+/// last sum is the number of such ranks. Other ranks write zeros.
 std::uint64_t position_bins(const sparse_problem& problem);
 
 /// Writes this rank's position_bins(problem) values. `selected` must be ascending by position in the vector. O(selected
@@ -85,8 +85,8 @@ class region_parts {
 /// turn, from round to round. So every pair of ranks gets an additional item sooner or later, even if k < P.
 ///
 /// So a rank sends at most k - ceil(k/P) items to others, which is at most k (P-1)/P. The capacity depends only on
-/// distance and round. So an owner receives at most the same number from others. Exception: if k = 1, all distances, 0
-/// included, get the single item in turn. Otherwise no rank would ever send an item.
+/// distance and round. So an owner also receives at most k - ceil(k/P) items from others. Exception: if k = 1, all
+/// distances, 0 included, get the single item in turn. Otherwise no rank would ever send an item.
 ///
 /// `round` must be equal on all ranks.
 std::uint64_t capacity_at(const sparse_problem& problem, rank distance, round_no round);

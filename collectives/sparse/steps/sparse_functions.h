@@ -14,7 +14,7 @@
 
 namespace lsched {
 
-/// Functions that store the last round that they have refused under nan_policy::error.
+/// Base class of functions that can refuse a round under nan_policy::error. Stores the last refused round.
 class sparse_functions : public functions {
  public:
   /// Returns the first non-finite element in the result of a round that was refused. Only the last refused round is

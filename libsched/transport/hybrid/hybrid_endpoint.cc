@@ -5,8 +5,8 @@
 namespace lsched {
 
 /// A hybrid board (libsched/transport/board.h) is in shared memory if all members are on this node. Otherwise it uses
-/// the far transport. open_home_board() chooses between the two for the board of all ranks. join(), offer() or
-/// regroup() chooses for all other boards.
+/// the far transport. open_home_board() chooses the transport for the board of all ranks. join(), offer() or regroup()
+/// chooses the transport for every other board.
 class hybrid_board final : public board {
  public:
   hybrid_board(const hybrid_endpoint& of, std::unique_ptr<board> near, std::unique_ptr<board> far)
@@ -172,8 +172,8 @@ status hybrid_endpoint::check_readers(std::uint32_t id, rank* reader) {
   return near == status::ok ? far_->check_readers(id, reader) : near;
 }
 
-// Passes cancellations from one transport to the other. The far transport reports each cancellation only once, even if
-// the cancellation came from shared memory.
+// Passes cancellations from one transport to the other. The far transport also reports each cancellation that it gets
+// from shared memory. So a cancellation is reported to the user only when the far transport reports it.
 void hybrid_endpoint::pass_on_cancellations() {
   while (const auto news = near_->take_cancellation()) {
     if (news->is_departure)
@@ -245,7 +245,7 @@ void hybrid_endpoint::collect_losses() {
 // Records the first `number` losses of reported_. Another host has reported the loss of a rank of this node. That rank
 // may still be alive, for example if only its connection has failed. All other ranks record this loss, so this rank
 // must record the loss, too. A report is recorded only in the next search for dead peers. If the rank has died, shared
-// memory shows the death before that search. So the deaths of this node are recorded in their order.
+// memory shows the death before that search. So deaths on this node are recorded in the order in which they occurred.
 void hybrid_endpoint::record_reports(std::size_t number) {
   for (std::size_t i = 0; i < number; ++i) record_lost(reported_[i]);
   reported_.erase(reported_.begin(), reported_.begin() + static_cast<std::ptrdiff_t>(number));
@@ -273,7 +273,7 @@ rank hybrid_endpoint::lost_after(rank others) const {
 rank hybrid_endpoint::find_dead_peer() {
   const std::size_t earlier_reports = reported_.size();
   (void)near_->find_dead_peer();
-  (void)near_->poll({});  // reports the losses on record
+  (void)near_->poll({});  // near_ reports the losses that the segment has recorded
   (void)far_->liveness().find_dead_peer();
   collect_losses();
   record_reports(earlier_reports);

@@ -6,7 +6,7 @@
 // memory if all its members are on this node. The two transports identify ranks differently. Shared memory identifies a
 // rank by its place, which is an index within the node. The far transport and this endpoint use ranks of the launch.
 //
-// If the far transport can wake a sleeping rank, it must ring the doorbell of that rank in shared memory.
+// A far transport that can wake a sleeping rank must ring the doorbell of that rank in shared memory.
 #pragma once
 
 #include <atomic>
@@ -31,7 +31,7 @@ class hybrid_endpoint final : public endpoint,
   /// `node` contains the ranks of the launch on this node, in ascending order. A rank's index in `node` is its place in
   /// the segment. `name` is the name of both transports in error texts, and must outlive the endpoint. The endpoint
   /// calls `inform_far` for each lost rank of this node. `inform_far` informs the other nodes, so that all ranks name
-  /// this rank, and not a rank that ends because of the loss.
+  /// the lost rank, and not a rank that ends because of the loss.
   hybrid_endpoint(std::unique_ptr<shm_endpoint> near, std::unique_ptr<endpoint> far, std::vector<rank> node,
                   std::string_view name, std::function<void(rank lost)> inform_far = {})
       : endpoint(far->place(), name, {this, this, this, this, far->has_cancellation_points()}),

@@ -1,8 +1,8 @@
 // The control socket of a pair of ranks (frame.h). This socket carries short frames. The frames are gathered and
 // written together.
 //
-// Longer payloads need no copy. The second write() takes a payload directly from its source. read() stores a payload
-// that is longer than the buffer directly in its target (`landing`).
+// Longer payloads need no copy. The write() with arguments takes a payload directly from its source. read() stores a
+// payload that is longer than the buffer directly in its target (`landing`).
 #pragma once
 
 #include <cstddef>
@@ -51,7 +51,8 @@ class control_stream {
 
   /// Writes as many bytes as the kernel takes.
   socket_state write();
-  /// Puts a frame as put() does, and writes as many bytes as the kernel takes. Copies only the rest of the frame.
+  /// Puts a frame as put() does, and writes as many bytes as the kernel takes. Copies only the bytes of the frame that
+  /// the kernel does not take.
   socket_state write(frame head, std::span<const std::byte> first, std::span<const std::byte> second);
 
   /// A message that lands. Its payload is read directly into its target, not into the buffer.

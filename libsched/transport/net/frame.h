@@ -27,7 +27,7 @@ namespace lsched {
 
 /// Payloads of at most this size always travel on the control socket, with their heads.
 inline constexpr std::uint64_t k_small_bytes = std::uint64_t{16} << 10;
-/// Larger payloads, up to this size, travel on the control socket if the kernel takes them at once.
+/// Larger payloads, up to this size, travel on the control socket unless this socket takes no more bytes now.
 inline constexpr std::uint64_t k_most_direct_bytes = std::uint64_t{64} << 10;
 /// Maximum number of payload bytes in one frame of the bulk socket. Messages in flight take turns. In each turn, one
 /// part of a message is sent.

@@ -22,7 +22,7 @@ namespace {
 using clock = std::chrono::steady_clock;
 
 /// New values for a peer are put into the control stream only while the stream has at most this number of unwritten
-/// bytes. Until then, a newer value replaces an older value.
+/// bytes. Otherwise the values wait, and a newer value replaces an older value.
 constexpr std::size_t k_most_unwritten = std::size_t{64} << 10;
 /// Largest number of bytes that this rank writes to, or reads from, the bulk socket of a peer in one turn. Turns of
 /// writing and reading alternate, so that both directions of the link are busy.
@@ -337,7 +337,7 @@ void net_endpoint::watch_room(connection& to, which socket, bool is_blocked) {
   (void)epoll_ctl(set_.get(), EPOLL_CTL_MOD, socket == control ? to.control.socket() : to.bulk.socket(), &what);
 }
 
-/// Returns whether a thread has announced that it will sleep, and no thread polls.
+/// Returns true if no thread polls and a thread has announced that it will sleep.
 bool net_endpoint::has_sleeper() const {
   return bell_.polling.load() == 0 && (bell_.sleepers.load() != 0 || bell_.wanted.load() != 0);
 }

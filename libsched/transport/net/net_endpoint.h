@@ -12,9 +12,10 @@
 // A thread watches the sockets and wakes a sleeping rank (net_watcher.h). A rank is lost if its connection ends without
 // a `goodbye`. Each rank that detects a loss informs its peers, and then ignores all bytes of the lost rank.
 //
-// A lost rank is silent if its process may live. Either its kernel does not answer, or only its connection has ended.
-// As soon as a network partition heals, the silent rank is informed of its loss over connections that have not ended.
-// Otherwise the silent rank would regard the informing rank as a process that has ended.
+// A lost rank counts as silent if its process may still be alive: either the kernel of the rank does not answer, or
+// only the connection has ended. If the connection has not ended when a network partition heals, this rank then sends
+// the silent rank a frame with this loss. Without this frame, the silent rank would assume that the process of this
+// rank has ended.
 #pragma once
 
 #include <array>
@@ -124,7 +125,7 @@ class net_endpoint final : public endpoint, public endpoint_liveness, private bo
     bool has_ended[2] = {false, false};  ///< no more bytes will arrive on the control or bulk socket
     std::chrono::steady_clock::time_point ended_at[2]{};
     std::optional<std::chrono::steady_clock::time_point> silent_at{};  ///< when the peer's kernel was last found silent
-    std::chrono::milliseconds silence{};                               ///< length of this silence; 0: not certain
+    std::chrono::milliseconds silence{};                               ///< length, or 0 if the silence is not certain
   };
   enum which : std::uint32_t { control, bulk, presence };
   /// Returns the number that identifies a socket in the epoll set.
@@ -142,7 +143,7 @@ class net_endpoint final : public endpoint, public endpoint_liveness, private bo
   bool is_gone(rank peer) const override;
   bool is_silent(rank peer) const override;
 
-  // bulk_receiver. The bytes come from the peer reading_from_.
+  // The functions of bulk_receiver. The bytes come from peer `reading_from_`.
   bool part(const frame& about, const message_head& what) override;
   std::byte* target(const frame& about) override;
   void moved(const frame& about, std::uint64_t bytes) override;
@@ -218,14 +219,14 @@ class net_endpoint final : public endpoint, public endpoint_liveness, private bo
 
   descriptor set_;                                        ///< an epoll set with all sockets
   fork_guard guard_;                                      ///< for all sockets
-  std::vector<descriptor> listening_;                     ///< show the other ranks that this process exists
+  std::vector<descriptor> listening_;                     ///< sockets that prove the existence of this process
   std::vector<std::unique_ptr<connection>> connections_;  ///< by rank; null for this rank
   std::vector<connection*> unwritten_;  ///< connections with bytes or values that were not written yet
   std::size_t blocked_ = 0;             ///< number of sockets that take no more bytes now
   std::uint64_t moved_ = 0;  ///< number of bytes that the bulk sockets have moved since poll() last reported a move
   rank reading_from_ = k_no_rank;
   std::chrono::steady_clock::time_point next_inspection_{};  ///< when find_dead_peer() reads the kernel's state again
-  std::array<connection*, 2> expected_{};  ///< the peers whose small messages this rank has awaited last
+  std::array<connection*, 2> expected_{};  ///< the last two peers whose small messages this rank has awaited
   std::uint32_t looks_ = 0;                ///< number of calls of read_expected()
   struct suspect {
     rank who;

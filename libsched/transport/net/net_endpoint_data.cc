@@ -12,8 +12,8 @@ using wait = net_link::wait;
 
 /// Larger payloads are not copied to the buffer of the control socket.
 constexpr std::uint64_t k_least_uncopied = 4096;
-/// is_moving() returns true each time this number of bytes has moved. If these bytes take longer than a thread polls,
-/// the thread sleeps meanwhile.
+/// is_moving() returns true each time this number of bytes has moved. If a thread's polling time ends before that, the
+/// thread sleeps.
 constexpr std::uint64_t k_reported_bytes = std::uint64_t{64} << 10;
 
 template <class T>
@@ -271,7 +271,7 @@ bool net_endpoint::take_announcement(link_id link, const frame& head, const mess
   net_cell& cell = state.cell_of(head.value);
   if (state.spec.signal || what.bytes > state.spec.capacity || !state.is_large(what.bytes) || what.null != 0)
     return false;
-  if (state.ready >= head.value) return true;  // the announcement has crossed `ready`
+  if (state.ready >= head.value) return true;  // `ready` was sent while the announcement was in flight
   if (cell.has != net_cell::content::nothing) return false;
   cell = {net_cell::content::announced, head.value, what, cell.payload};
   if (is_awaited(link, head.value) && take_cell(link)) awaited_.satisfy(link);

@@ -27,14 +27,14 @@ constexpr auto k_shortest_silence = k_probe_period * 3 / 2;
 /// Number of unanswered probes that make a silence certain, because a single probe could be lost. By default, the
 /// kernel sends four probes before an idle connection counts as lost (net_limits::lost_after).
 constexpr std::uint8_t k_certain_probes = 3;
-/// Number of times that a check of a peer's presence is repeated at once.
+/// Maximum number of times that the check of a peer's presence is repeated immediately after a reset.
 constexpr int k_most_resets = 3;
 /// After the end of a network partition, the kernel repeats bytes within this time.
 constexpr std::chrono::seconds k_remembered{5};
 
 struct kernel_silence {
   std::chrono::milliseconds length{};  ///< time since the last segment of the peer's kernel
-  bool is_unanswered = false;          ///< bytes or probes were sent since then without an answer
+  bool is_unanswered = false;          ///< bytes or probes that were sent after this segment are unanswered
   bool is_certain = false;             ///< repeated bytes, or several probes, are unanswered
 };
 
@@ -80,8 +80,9 @@ bool net_endpoint::is_own_fault() {
   return true;
 }
 
-// The kernel reports the reason only once. The peer's kernel may have given up the connection during a network
-// partition. That kernel then resets the connection after the network partition, although the peer's process may live.
+// The kernel reports the error of a connection only once, so this function records whether the peer did not answer. The
+// peer's kernel may have given up the connection during a network partition. That kernel then resets the connection
+// after the network partition, although the peer's process may live.
 void net_endpoint::note_broken(connection& to) {
   if (is_own_fault()) return;
   to.is_cut = to.is_cut || is_error_of_cut();
@@ -94,9 +95,9 @@ void net_endpoint::note_broken(connection& to) {
 // while the process is ending. That kernel then resets the connection as soon as it closes the listening socket, and
 // refuses the next connection.
 //
-// If the last answer is old, a network partition may just have healed. Then the decision must not wait, because the
-// other connections heal, too. The process has either ended long ago or lives. So if the kernel accepts the connection,
-// the peer is silent at once.
+// If the last answer is old, a network partition may just have healed. Then the decision about the peer must not wait,
+// because the other connections heal, too. The process has either ended long ago or lives. So if the kernel accepts the
+// connection, this rank immediately regards the peer as silent.
 void net_endpoint::check_presence(connection& of) {
   if (of.is_cut) return suspects_.push_back({of.who, true});
   if (of.listens_at.family == 0) return;
@@ -114,7 +115,7 @@ void net_endpoint::check_presence(connection& of) {
   if (epoll_ctl(set_.get(), EPOLL_CTL_ADD, number, &what) != 0) end_presence_check(of);
 }
 
-/// Must be called if the kernel has reported an event of the connection of check_presence().
+/// Must be called if the kernel has reported an event of the connection that check_presence() has opened.
 void net_endpoint::read_presence(connection& of) {
   int error = 0;
   socklen_t bytes = sizeof error;
@@ -122,11 +123,11 @@ void net_endpoint::read_presence(connection& of) {
   note_presence(of, error);
 }
 
-/// Ends the check. `error`: the error of its connection, or 0. Only a refusal by the peer's kernel proves that the
-/// process has ended. A router reports an error by ICMP, and the kernel (Linux 5.8 or later) then stores the error in a
-/// queue. If the connection was accepted and then reset, the listening socket was closed, or a firewall has interfered.
-/// The next attempt distinguishes the two cases. Without a proof, inspect_end() repeats the check, or decides that the
-/// peer is silent.
+/// Ends a check of presence. `error`: the error of the connection `presence`, or 0. Only a refusal by the peer's kernel
+/// proves that the process has ended. A router reports an error by ICMP, and the kernel (Linux 5.8 or later) then
+/// stores the error in a queue. If the connection was accepted and then reset, the listening socket was closed, or a
+/// firewall has interfered. The next attempt distinguishes the two cases. Without a proof, inspect_end() repeats the
+/// check, or decides that the peer is silent.
 void net_endpoint::note_presence(connection& of, int error) {
   const bool is_of_router = recv(of.presence.get(), nullptr, 0, MSG_ERRQUEUE | MSG_DONTWAIT) >= 0;
   end_presence_check(of);
@@ -216,8 +217,8 @@ void net_endpoint::lose(rank who, bool is_silent) {
   note_unwritten(with);
 }
 
-// Informs the peers about the losses from index `first` on. A rank that has sent `goodbye` has informed each peer
-// itself.
+// Informs the peers about the losses from index `first` on. A lost rank that has sent `goodbye` has sent it to each
+// peer, so no report is needed.
 void net_endpoint::report_losses(rank first) {
   for (rank i = first; i < lost_.load(); ++i) {
     const connection& with = *connections_[static_cast<std::size_t>(lost_after(i))];
@@ -283,7 +284,7 @@ void net_endpoint::inspect_end(connection& of, clock::time_point now) {
     check_presence(of);
 }
 
-// A network may drop the segments of the bulk connection alone.
+// Also examines the bulk connection, because a network may drop only the segments of this connection.
 bool net_endpoint::is_silent_for_too_long(const connection& of, clock::time_point now) const {
   const auto limit = lost_after_ + k_oldest_answer;
   if (of.silent_at == now && of.silence > limit) return true;
@@ -292,7 +293,7 @@ bool net_endpoint::is_silent_for_too_long(const connection& of, clock::time_poin
   return silence.is_certain && silence.length > limit;
 }
 
-// Reads the kernel's state of all connections about once per probe, and more often while an answer is missing.
+// Reads the kernel's state of all connections about once per probe period, and more often while an answer is missing.
 void net_endpoint::inspect_connections(clock::time_point now) {
   if (now < next_inspection_) return;
   for (const auto& with : connections_) {

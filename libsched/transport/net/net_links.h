@@ -77,7 +77,7 @@ struct net_link {
   bool is_sending() const {
     return !is_due && (wait_for == wait::turn || wait_for == wait::ready || wait_for == wait::stream);
   }
-  /// Returns the memory for the payload of a round that arrives on the bulk socket.
+  /// Returns the memory into which the payload of a round is read from the bulk socket.
   std::byte* target_of(round_no of) {
     if (!spec.in_place) return into.memory;
     return landing != nullptr ? landing : cell_of(of).payload;

@@ -20,8 +20,8 @@ using clock = std::chrono::steady_clock;
 using namespace std::chrono_literals;
 
 constexpr std::uint32_t k_sockets = 2;       // control and bulk
-constexpr std::size_t k_most_attempts = 64;  // number of attempts of one rank at a time
-constexpr int k_most_ahead = 32 << 10;  // bytes of the control socket that the kernel takes before it can send them
+constexpr std::size_t k_most_attempts = 64;  // maximum number of concurrent attempts of one rank
+constexpr int k_most_ahead = 32 << 10;       // maximum number of unsent bytes in the kernel, for a control socket
 
 /// Returns whether the last system call has failed because the process, or the system, has no descriptor left.
 bool lacks_descriptors() { return errno == EMFILE || errno == ENFILE; }
@@ -37,8 +37,8 @@ failure no_descriptors(rank ranks) {
 
 /// Sets the options of a connection. The kernel probes an idle connection each second. The endpoint reads the length of
 /// a silence (net_endpoint_peers.cc, silence_of()). The kernel itself does not end the connection. So if a network
-/// partition heals, each side can inform the other side that it has continued alone. TCP_USER_TIMEOUT is not set. Its
-/// time would also run while a rank computes or is stopped, and so reads nothing.
+/// partition heals, each side can inform the other side that it has continued alone. TCP_USER_TIMEOUT is not set,
+/// because this timeout would also run while a rank reads nothing, for example because it computes or is stopped.
 void prepare(int socket, std::uint32_t which) {
   constexpr int k_most_probes = 127;
   set_option(socket, IPPROTO_TCP, TCP_NODELAY, 1);
@@ -262,7 +262,8 @@ class connector {
   }
 
   /// Returns the address at which a peer listens on the host at the other end of `connected`. Returns an address of
-  /// family 0 if the port is unknown. The other addresses of the peer may also exist on other hosts.
+  /// family 0 if the port is unknown. The peer's other addresses are not used, because they may also exist on other
+  /// hosts.
   net_address listening_address(const stream_socket& connected, rank peer) const {
     net_address end = peer_end(connected.get());
     if (peer < place_.self) return end;  // this rank has connected to the listening socket

@@ -1,4 +1,4 @@
-// An shm_area holds the description of an area of a rank's device memory, in shared memory. The rank may withdraw or
+// An shm_area is an object in shared memory that describes an area of a rank's device memory. The rank may withdraw or
 // replace the description while peers read it. A reader gets a complete description or none.
 #pragma once
 

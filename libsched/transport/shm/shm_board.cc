@@ -71,8 +71,8 @@ bool shm_board::has_closed(std::size_t member) const {
          segment_.page(members_[member]).state_of_rank.load() == shm_page::closed;
 }
 
-// Returns a member that may still read the records of commit `number`, or k_no_rank. Members that have closed no longer
-// read records.
+// Returns a member that may still read the records of commit `number`, or k_no_rank. Members that have closed the board
+// or their endpoint no longer read records.
 rank shm_board::find_behind(std::uint64_t number) const {
   for (std::size_t m = 0; m < of_ranks_.size(); ++m)
     if (of_ranks_[m]->passed.load(std::memory_order_acquire) < number && !has_closed(m)) return static_cast<rank>(m);
@@ -170,7 +170,7 @@ status shm_board::meet(rank* missing) {
   return state_of_missing(*missing);
 }
 
-/// Returns PEER if the member has closed its endpoint, so that it will not offer its board, else PENDING.
+/// Returns PEER if the member has closed its endpoint, and therefore will not offer its board, else PENDING.
 status shm_board::state_of_missing(rank member) const {
   if (member == k_no_rank) return status::pending;
   const shm_page& page = segment_.page(offered_to_[static_cast<std::size_t>(member)]);

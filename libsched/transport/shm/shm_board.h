@@ -3,12 +3,12 @@
 // ranks, the words and records are in the member's page.
 //
 // In commit n, each member writes record n to place n % 2 and then sets `posted` to n. The last member that posts rings
-// the bells of the others, because no member can proceed before that. The first member that finds all records posted
-// writes the outcome to `settled`. The other members read the outcome there.
+// the bells of the others, because no member can proceed before that. The member that first finds all records writes
+// the outcome to `settled`. The other members read the outcome there.
 //
 // A member has passed commit n when it no longer reads the records of commit n. When all members have passed commit n,
 // the place of record n is reused for record n + 2. A member that posts record n + 1 has passed commit n. So if all
-// members have posted record n + 1, all have passed commit n, and no check is needed. If exchange n + 1 has ended
+// members have posted record n + 1, all have passed commit n, and no check is needed. If commit n + 1 has ended
 // without the records of all members, a member must check `passed` of all members before it writes record n + 2.
 #pragma once
 
@@ -29,8 +29,8 @@ class shm_segment;
 /// An offer of a board (board::offer), in the page of the offering rank. The two lowest bits of `word` contain the
 /// stage of the offer, and the other bits contain the key. If `word` is 0, the place is free. The rank writes its offer
 /// to a free place, and may withdraw the offer at stage `offered`. The first member of the new world accepts the offers
-/// of all members, or no offer. After that, the first member publishes the location of the list of all boards in each
-/// offer.
+/// of all members, or no offer. After that, the first member writes to each offer the location of its own board, which
+/// has the list of all boards.
 struct shm_offer {
   enum stage : std::uint64_t { offered = 1, accepted, answered };
   static constexpr std::size_t k_places = 8;  ///< number of offers per rank
@@ -110,7 +110,7 @@ class shm_board final : public board {
   shm_board_words& words() const { return own_; }
   /// Returns the words of the members, indexed by rank. Empty until the board has joined.
   std::span<shm_board_words* const> of_ranks() const { return of_ranks_; }
-  /// Returns the ranks of the segment from which this board still expects a message.
+  /// Returns the ranks of the segment whose record, offer or answer to a roll call this board awaits.
   std::vector<rank> awaited() const;
 
  private:

@@ -18,7 +18,7 @@ inline constexpr std::uint64_t k_eager_bytes = 8192;
 
 /// Messages up to this size are never read from the sender's process. Such a read saves a copy, but needs a system
 /// call, and the sender has to wait. If two ranks send to each other from memory that peers do not map, such reads save
-/// time above k_eager_bytes. If only one of the two ranks does so, such reads save time above k_one_way_bytes.
+/// time above k_eager_bytes. If only one of the two ranks sends from such memory, the limit is k_one_way_bytes.
 inline constexpr std::uint64_t k_one_way_bytes = 4096;
 
 /// Location of a message's payload.

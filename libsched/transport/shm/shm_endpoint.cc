@@ -101,8 +101,8 @@ std::optional<exposed_area> shm_endpoint::area_of(rank who, std::uint32_t number
 
 // --- cancellation -----------------------------------------------------------------------------------------------
 
-// Several ranks may cancel at once. The reason that is recorded first in the block of the first rank applies to all
-// ranks. This function copies that reason to all blocks.
+// Several ranks may cancel at the same time. The reason that is recorded first in the block of the first rank applies
+// to all ranks. This function copies that reason to all blocks.
 void shm_endpoint::cancel(std::uint32_t id, const end_reason& reason) {
   const block& ours = blocks_.at(id);
   const end_reason first = (ours.of_ranks.empty() ? ours.head : ours.of_ranks.front())->closed.record(reason);
@@ -376,7 +376,7 @@ void shm_endpoint::disarm(link_id link) {
 
 void shm_endpoint::add_watch(link_id link, const std::atomic<std::uint64_t>* word, std::uint64_t goal, awaited what) {
   links_[link].watch_at = static_cast<std::uint32_t>(watches_.size());
-  watches_.push_back({word, goal, link, what});  // reserved at attach: one watch per link
+  watches_.push_back({word, goal, link, what});  // attach() has reserved memory for one watch per link
 }
 
 void shm_endpoint::drop_watch(std::uint32_t index) {

@@ -7,8 +7,8 @@
 // The receiver reads or reduces the payload at that location, and then writes `consumed`.
 //
 // Peers map only the part of a sender's memory that is in the segment. A message outside of the segment is transferred
-// in one of two ways. If the receiver needs a copy anyway, the receiver copies the message from the sender's process,
-// if the system permits this (peer_processes.h). Otherwise the sender first copies the message to a staging area in the
+// in one of two ways. If the receiver needs a copy anyway, and the system permits this (peer_processes.h), the receiver
+// copies the message from the sender's process. Otherwise the sender first copies the message to a staging area in the
 // segment. Edges that send the same bytes share one staging area.
 //
 // A signal edge is one word in the receiver's region.

@@ -43,8 +43,8 @@ rank shm_endpoint::find_successor() const {
   return self_;
 }
 
-// If the system permits it, the watcher thread holds the life word before the rank counts as open. So the end of an
-// open rank is detected even if the process calls exec and continues to exist.
+// If the system permits life words, the watcher thread holds this rank's life word before the rank counts as open. So
+// the end of an open rank is detected even if the process calls exec and continues to exist.
 std::optional<failure> shm_endpoint::begin_to_watch() {
   watcher_ = start_quietly("lsched-watcher", [this] { watch_peers(); });
   is_watching_.wait(false);

@@ -2,10 +2,11 @@
 //
 //     | header | record 0 | record 1 | …          a part of the segment (shm_segment.h)
 //
-// A rank writes a word when its application calls for a round, and a note when a wait has become long. Peers read these
-// words and notes to find the rank that the error text of a timeout must name. `lsched run` keeps the segment, so
-// `lsched postmortem` can read the recording after the ranks have ended. If LSCHED_RECORDER names a file, this part of
-// the segment is that file, which outlives every process. docs/reference/recorder.md explains the output.
+// When its application calls the library for a round, a rank writes a word. When a wait has become long, the rank
+// writes a note. Peers read these words and notes to find the rank that the error text of a timeout must name.
+// `lsched run` keeps the segment, so `lsched postmortem` can read the recording after the ranks have ended. If
+// LSCHED_RECORDER names a file, this part of the segment is that file, which outlives every process.
+// docs/reference/recorder.md explains the output.
 #pragma once
 
 #include <atomic>

@@ -105,8 +105,7 @@ failure system_failure(const char* what) {
           std::string("shared memory: ") + what + ": " + std::strerror(errno) + advice};
 }
 
-/// Returns a failure if a sandbox refuses futex(2). Without this test, a locked std::mutex would abort the process
-/// later.
+/// Returns a failure if a sandbox refuses futex(2). Without this test, std::mutex would abort the process later.
 std::optional<failure> find_refused_futex() {
   std::uint32_t word = 0;
   if (syscall(SYS_futex, &word, FUTEX_WAKE, 1, nullptr, nullptr, 0) >= 0) return std::nullopt;

@@ -2,8 +2,8 @@
 //
 // The segment is an anonymous memory file (memfd). It has no name in the file system. The kernel frees the memory when
 // the last process that maps it has ended, even if processes are killed. The size of the file is sealed, and only the
-// user who has created the file may open it. A process that has mapped the segment keeps no descriptor that programs
-// inherit. Locations in the segment are given as offsets from its start, which are valid in every process.
+// user who has created the file may open it. A process that has mapped the segment keeps no descriptor that stays open
+// after exec. Locations in the segment are given as offsets from its start, which are valid in every process.
 //
 //     | header | page 0 | … | recording | region 0 | …          region r starts at data_offset + r * stride
 //
@@ -62,8 +62,8 @@ class shm_segment {
   static result<std::shared_ptr<shm_segment>> create(rank ranks, std::size_t stride_bytes = 0, unsigned cores = 0,
                                                      const std::string& recorder = {});
 
-  /// Returns the default size of a region in address space. This is `memory`, the size of the machine's memory, or less
-  /// if the segment would exceed `most` or k_most_reserved bytes. Pages are allocated at first access.
+  /// Returns the default size of a region in address space. The size is `memory` (the size of the machine's memory), or
+  /// less if the segment would exceed `most` or k_most_reserved bytes. Pages are allocated at first access.
   static std::uint64_t default_stride(rank ranks, std::uint64_t memory, std::uint64_t most);
   static constexpr std::uint64_t k_most_reserved = std::uint64_t{1} << 46;
 
@@ -146,7 +146,7 @@ class shm_heap {
   /// Maximum amount of free memory that keeps its pages. Further pages are returned to the system.
   static constexpr std::uint64_t k_most_kept = std::uint64_t{32} << 20;
 
-  /// `touches`: allocate() accesses all pages, so that the system allocates them at once.
+  /// `touches`: allocate() accesses all pages, so that the system allocates them immediately.
   shm_heap(std::shared_ptr<shm_segment> segment, rank self, bool touches = false);
 
   /// Returns memory that is aligned to 64 bytes. Memory of at least 4096 bytes is aligned to 4096 bytes. Returns
@@ -165,7 +165,7 @@ class shm_heap {
   std::mutex guard_;
   std::map<std::uint64_t, std::uint64_t> free_;  ///< size in bytes of each free piece, by offset
   std::map<std::uint64_t, std::uint64_t> used_;
-  std::uint64_t kept_ = 0;  ///< number of free bytes whose pages may be allocated
+  std::uint64_t kept_ = 0;  ///< number of free bytes whose pages are possibly still allocated
   const bool touches_;
 };
 

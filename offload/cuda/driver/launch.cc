@@ -15,8 +15,8 @@ constexpr std::array k_floats{dtype::f16, dtype::bf16, dtype::f32, dtype::f64};
 
 // ---- functions of the image
 
-/// Returns true if the image has a function for a kernel. Copies have no function, because the driver copies. Kernels
-/// that call a function of the instance (is_function) have separate launches (sparse_launch.h).
+/// Returns true if the image has a function for a kernel. Copies have no function, because the driver copies memory.
+/// Kernels that call a function of the instance (is_function) have separate launches (sparse_launch.h).
 constexpr bool has_function(kernel what, dtype type) {
   return row_of(what).is(trait::on_devices) && what != kernel::copy && !is_function(what) && supports(what, type);
 }

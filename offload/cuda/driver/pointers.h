@@ -11,7 +11,7 @@
 
 namespace lsched {
 
-/// Returns whether [memory, memory + bytes) is host memory or memory of device `number`. Pinned memory, and managed
+/// Returns the memory space of [memory, memory + bytes): the host, or device `number`. Pinned memory, and managed
 /// memory that the host can read, count as host memory. Returns CONSTRAINT for memory of another device. Returns
 /// ARGUMENT if the memory was freed, or if its first and last byte are in memory of different kinds. If the driver
 /// fails and the host cannot read the memory, returns the driver's error. Any thread may call this function, with or

@@ -1,4 +1,4 @@
-// Launches for jobs on sparse vectors (ops/sparse_job.h): functions of the image, their grids and their order. No
+// Launches for jobs on sparse vectors (ops/sparse_job.h): the functions to launch, their grids and their order. No
 // function of this file calls the driver.
 #pragma once
 

@@ -1,4 +1,5 @@
-// Computes c[i] = x a[i] in another format. The results have the bits of find_convert (ops/elementwise/elementwise.h).
+// Computes c[i] = x a[i] in another format. The results have the same bits as those of the host kernels (find_convert
+// in ops/elementwise/elementwise.h).
 #include <cstdint>
 #include <type_traits>
 
@@ -21,8 +22,8 @@ LSCHED_DEVICE double round_subnormal_brain(double value) {
 
 /// Returns true if f32 arithmetic gives the same bits as f64 arithmetic. This holds if no product loses bits that
 /// affect the output. The factor must be a power of two, so that a product loses bits only if it is subnormal in f32.
-/// For an f32 output, this is the only rounding. For f16, such a product is rounded to zero in any case. For bf16, the
-/// factor must also be at least 1, so that no product loses bits.
+/// For an f32 output, such a product is still rounded only once. For an f16 output, such a product is rounded to zero
+/// in any case. For a bf16 output, the factor must also be at least 1, so that no product loses bits.
 template <class To>
 LSCHED_DEVICE bool is_narrow_enough(double factor) {
   const auto bits = bits_as<std::uint64_t>(factor);

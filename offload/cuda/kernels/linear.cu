@@ -54,7 +54,8 @@ struct own_lanes {
       sum += one * other;
   }
 
-  /// Adds rows of `own` elements, which begin at first, first + all, first + 2 all, …, up to element `end`.
+  /// Adds the products of rows of `own` elements. The rows begin at the elements first, first + all, first + 2 all, …
+  /// Elements from `end` on are left out.
   LSCHED_DEVICE void add_rows(const element* a, const element* b, std::uint64_t first, std::uint64_t end,
                               bool by_vectors) {
     constexpr std::uint32_t all = lanes_of<Format>::all;

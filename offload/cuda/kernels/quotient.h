@@ -1,5 +1,5 @@
-// Computes a / divisor. The result is the exact quotient, rounded once to nearest even. The results have the bits of
-// find_divide (ops/kernel.h).
+// Computes a / divisor. The result is the exact quotient, rounded once to nearest even. The results have the same bits
+// as those of the host kernels (find_divide in ops/kernel.h).
 #pragma once
 
 #include <cstdint>

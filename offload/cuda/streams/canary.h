@@ -1,7 +1,7 @@
 // Finds how many streams can wait for a value in memory (cuStreamWaitValue64) at the same time. If streams share a
 // hardware queue of the device, a waiting stream blocks the other streams. It may block even the stream whose work
 // would end the wait (docs/inside/cuda.md, 6). The name comes from canaries in mines: a test stream shows the problem
-// before it occurs.
+// before a round is blocked.
 #pragma once
 
 #include "offload/cuda/streams/stream_words.h"

@@ -1,5 +1,6 @@
-// Words in pinned memory, for streams that wait until a word reaches a value. The value of a word only grows, so a word
-// can be reused for another purpose even while a stream still waits for an earlier value.
+// Words in pinned memory, for streams that wait until a word reaches a value. The value of a word only grows. So a word
+// can be reused for another purpose even while a stream still waits for an earlier value: this wait ends at any higher
+// value.
 #pragma once
 
 #include <atomic>

@@ -2146,8 +2146,8 @@ TEST(c_load, memory_that_was_never_written_may_be_read) {
 
 // --- more than 2 GiB -----------------------------------------------------------------------------------------
 
-// This test needs about 15 GiB of memory, for two inputs and two outputs. In addition, each input has a copy that the
-// other rank can read.
+// This test needs about 15 GiB of memory, for two inputs, two outputs, and a copy of each input that the other rank can
+// read.
 TEST(large_message_soak, an_allreduce_of_more_than_two_gibibytes_gets_every_byte_right) {
   constexpr std::uint64_t count = (std::uint64_t{1} << 31) + 17;
   lsched_config config = test_config();

@@ -42,7 +42,7 @@ struct buffers_of_world {
     for (numbers& one : outputs) std::ranges::fill(one, -1);
   }
   std::vector<numbers> inputs, outputs;
-  std::vector<std::int64_t> offsets;  ///< per rank, in place: start of the input minus start of the output
+  std::vector<std::int64_t> offsets;  ///< for each rank, if in place: start of the input minus start of the output
 };
 
 /// Runs three rounds of a schedule on one rank. The last round uses other memory than the first two.
@@ -282,8 +282,8 @@ TEST(c_collective, a_barrier_has_the_radix_it_is_given_and_ranks_agree_about_it)
 
 // --- adaptive sums -------------------------------------------------------------------------------------------
 
-/// Three tensors, with a gap before the last. The first tensor is equal on all ranks, the second is orthogonal, and the
-/// third is non-finite on rank 1.
+/// Three tensors, with a gap before the last. The first tensor is equal on all ranks. In the second tensor, the vectors
+/// of any two ranks are orthogonal. The third tensor is non-finite on rank 1.
 constexpr lsched_tensor k_tensors[] = {{0, 50}, {50, 60}, {120, 30}};
 
 std::vector<float> contribution_of(rank r) {

@@ -75,8 +75,8 @@ numbers input_of(rank r, std::uint64_t count) {
   return all;
 }
 
-/// Compares a range of the output with the expected maps, which compose the maps of the range's contributors in rank
-/// order. Returns the first wrong element, or an empty text.
+/// Compares a range of the output with the expected maps. An expected map is the composition of the contributors' maps
+/// in rank order. Returns the first wrong element, or an empty text.
 std::string broken(const promised_range& it, const std::vector<numbers>& inputs, const numbers& output) {
   std::vector<rank> among = it.among;
   for (rank r = 0; it.among.empty() && r < static_cast<rank>(inputs.size()); ++r) among.push_back(r);

@@ -160,7 +160,7 @@ TEST(CommandBench, adasum_is_measured_beside_the_sum_and_is_right) {
     for (const char* key : {"us_sum", "us_dot", "us_exchange", "of_sum"}) EXPECT_GE(line[key], 0) << key;
   }
   EXPECT_EQ(rows["sum"], 3 * 2 * 2);             // sizes, placements (in place or not), kinds of memory
-  EXPECT_EQ(rows["adasum"], 3 * 2 * 2 * 2 * 4);  // also numbers of tensors, and algorithms
+  EXPECT_EQ(rows["adasum"], 3 * 2 * 2 * 2 * 4);  // sizes, numbers of tensors, placements, kinds of memory, algorithms
 }
 
 TEST(CommandBench, adasum_is_right_by_every_algorithm_on_any_nodes) {
@@ -206,7 +206,7 @@ TEST(CommandBench, sparse_counts_alone_and_measures_with_ranks) {
       EXPECT_EQ(line["violations"], 0) << line;
       EXPECT_GT(line["words_recv_max"], 0) << line;
       EXPECT_EQ(line["counted"], launcher.empty());
-      // The dense algorithms have few steps, but their words may exceed the bound.
+      // The dense algorithms have few steps, but may move more words than the bound.
       const bool is_dense = line["algorithm"] == "dense" || line["algorithm"] == "denseovlp";
       EXPECT_TRUE(is_dense || line["over_bound"] == 0) << line;
       EXPECT_EQ(line["buckets"], line["algorithm"] == "denseovlp" ? 8 : 1);

@@ -1,5 +1,5 @@
-// Tests of `lsched list`: the algorithms, their costs, and the choice. The command must show an algorithm exactly if a
-// create of the C interface accepts the algorithm.
+// Tests of `lsched list`: the algorithms, their costs, and the chosen algorithm. The command must show an algorithm if
+// and only if a create of the C interface accepts the algorithm.
 #include <gtest/gtest.h>
 
 #include <array>

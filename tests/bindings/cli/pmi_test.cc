@@ -8,8 +8,8 @@
 namespace lsched::testing {
 namespace {
 
-/// Starts ranks with variables such as "A=1 B=2". `program` is a shell command. In this command, $RANK is a program for
-/// ranks.
+/// Starts ranks with variables such as "A=1 B=2". `program` is a shell command. In this command, $RANK is the program
+/// of a rank.
 outcome under_mpiexec(int ranks, const std::string& variables, const std::string& program) {
   return shell("export RANK=" LSCHED_TEST_STARTER_RANK " " + variables + "; timeout 50 mpiexec.mpich -n " +
                std::to_string(ranks) + " " + program);

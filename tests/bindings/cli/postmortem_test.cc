@@ -45,8 +45,8 @@ TEST(CommandPostmortem, finds_the_rank_that_others_wait_for_while_they_wait_and_
     EXPECT_TRUE(contains(asked.out, ", rank 1) since ")) << asked.out;
     EXPECT_TRUE(contains(asked.out, ", runs): in ")) << asked.out;
   }
-  // Stops all ranks while a rank waits. If the ranks were not stopped, a rank could notice the death of rank 1 before
-  // the rank is killed. The loop repeats the attempt, because ranks do not wait all the time.
+  // Stops all ranks while a rank waits. If the ranks were not stopped, another rank, which is killed later, could first
+  // notice the death of rank 1. The loop repeats the attempt, because ranks do not wait all the time.
   const json running = json::parse(run(lsched({"postmortem", "--json", "-", file.path})).out);
   std::vector<pid_t> ranks;
   for (const json& each : running["ranks"]) ranks.push_back(each["pid"].get<pid_t>());

@@ -198,7 +198,7 @@ class cut_job {
         fault += who + " is in world " + std::to_string(one.members) + ", not " + std::to_string(going) + "; ";
       if (what_.length <= 2s && one.losses != 0) fault += who + " has a loss; ";
     }
-    if (!what_.has_two_sides()) return fault;  // all ranks may get PEER, if the third host loses both hosts
+    if (!what_.has_two_sides()) return fault;  // if the third host loses both other hosts, all ranks may get PEER
     if (going != what_.larger_side() && (going != what_.all() || what_.length > 5s))
       fault += "the ranks that go on are " + std::to_string(going);
     return fault;

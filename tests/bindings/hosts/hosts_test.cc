@@ -206,7 +206,7 @@ TEST(hosts, wait_for_a_rank_that_is_stopped) {
   child_ranks children(how.ranks, [&](rank self) { return sum_large(net, how, self, store, *all); });
   const auto is_ready = [&] { return all->is_ready[0] && all->is_ready[1] && all->is_ready[2]; };
   ASSERT_TRUE(wait_until([&] { return poll(nullptr, 0, 1), is_ready(); }, 30s));
-  (void)poll(nullptr, 0, 100);  // the first round is in flight
+  (void)poll(nullptr, 0, 100);  // gives the ranks time to start the first round
   children.stop(1);
   (void)poll(nullptr, 0, requested_host_trials() == 0 ? 5'000 : 10'000);  // longer than LSCHED_NET_LOST_AFTER
   children.resume(1);

@@ -11,7 +11,7 @@
 #include "tests/support/sampling.h"
 #include "tests/support/symbolic_world.h"
 
-// Tests of the activation. By its signals, the calls of some ranks wake all ranks for a round. In these tests an
+// Tests of the activation: the signals by which the calls of some ranks wake all ranks for a round. In these tests an
 // allreduce of one element follows the activation. If a rank is not woken, the rank does not contribute, and the
 // allreduce ends on no rank.
 
@@ -196,7 +196,7 @@ TEST(activation, a_quorum_of_any_ranks_wakes_everybody_and_one_less_nobody) {
         EXPECT_EQ(enough.run({{.calls = some(size, first, number), .pending = everybody}}), "");
         EXPECT_EQ(enough.allreduce_fault(0, everybody), "");
         const std::uint64_t arrivals = static_cast<std::uint64_t>(number) -
-                                       (some(size, first, number)[0] ? 1u : 0u);  // the coordinator sends none
+                                       (some(size, first, number)[0] ? 1u : 0u);  // the coordinator sends no arrival
         EXPECT_EQ(enough.took(0).signals, static_cast<std::uint64_t>(size) - 1 + arrivals);
         symbolic_world too_few(programs, {.seed = static_cast<std::uint64_t>(first) + 1});
         EXPECT_NE(too_few.run({{.calls = some(size, first, number - 1), .pending = everybody}}), "");

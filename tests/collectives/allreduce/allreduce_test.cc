@@ -158,7 +158,7 @@ TEST(allreduce, as_a_fragment_starts_at_its_entry_and_ends_at_its_exit) {
     EXPECT_EQ(fault_in_any_order(programs, false, 3), "") << "P=" << size;
     for (const schedule_ptr& program : programs)
       for (const op_id root : program->roots())
-        EXPECT_TRUE(is_signal(program->ops()[root].kind)) << "P=" << size;  // the call, and the barrier's receives
+        EXPECT_TRUE(is_signal(program->ops()[root].kind)) << "P=" << size;  // roots: the call, receives of the barrier
   }
 }
 

@@ -36,7 +36,7 @@ planned_collective planned(const collective_request& request, world place, const
 
 // --- segments ------------------------------------------------------------------------------------------------
 
-/// A fault that the test plants in the rule. differences() must detect each fault.
+/// A fault that the test plants in wanted_segment(). differences() must detect each fault.
 enum class planted { nothing, always_cuts, never_cuts, cuts_on_the_host };
 
 std::size_t sends_of_world(const algorithm& how, rank size, const shape& data) {

@@ -1,5 +1,5 @@
-// Tests of the plans that balance the numbers of items on all ranks. The traffic of a plan is compared with an exchange
-// of lists, one message at a time.
+// Tests of the plans that balance the numbers of items on all ranks. The traffic that a plan predicts is compared with
+// the traffic of an exchange of lists, which the test executes message by message.
 #include "collectives/sparse/steps/balance.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// Tests of the boundaries of regions that move with the items from round to round. Regions are divided into parts, in
-// which items are counted. The new regions must have nearly equal shares of the items.
+// Tests of regions whose boundaries move with the items from round to round. Regions are divided into parts, in which
+// items are counted. The new regions must have nearly equal shares of the items.
 #include "collectives/sparse/steps/regions.h"
 
 #include <gtest/gtest.h>

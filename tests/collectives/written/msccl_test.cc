@@ -33,7 +33,7 @@ std::string objection(const std::string& xml, rank size) {
           typical_shape(*(*how)->of, size, count, dtype::f32, (*how)->of->reduces ? kernel::sum : kernel::none);
       data.in_place = in_place;
       const auto world = generate_world(**how, size, data);
-      if (!world && world.error().code == status::constraint && count == 1) continue;  // the count must be a multiple
+      if (!world && world.error().code == status::constraint && count == 1) continue;  // 1 is no multiple of chunks
       if (!world) return world.error().text;
       const auto answer =
           verify(*world, promise_of(**how, size, data, {}), {.in_place = aliasing_of(*(*how)->of, size, data)});

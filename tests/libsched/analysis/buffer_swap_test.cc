@@ -70,7 +70,7 @@ TEST(buffer_swap, is_refused_where_a_reader_may_come_after_the_place_is_written_
 }
 
 // A value is copied from a to b and from b to c. If swaps replace both copies, c gets the memory of a. A later op
-// writes c. Unless a dep prevents it, this write can happen before the last read of a.
+// writes c. Without a dep from the last read of a to this write, the write can happen first.
 TEST(buffer_swap, is_followed_through_all_that_took_over_the_same_place) {
   const auto row = [](bool is_ordered) {
     builder to({0, 2});

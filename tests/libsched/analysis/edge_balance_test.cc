@@ -96,8 +96,8 @@ TEST(edge_balance, names_both_ends_that_differ_in_size_alone) {
       << *named;
 }
 
-/// If many ends lack an opposite end, odd_end() may find none of them, because no cell contains exactly one end. An end
-/// that odd_end() names must lack an opposite end.
+/// If many ends lack an opposite end, odd_end() may find none of them, because no cell (edge_balance.h) contains
+/// exactly one such end. An end that odd_end() names must lack an opposite end.
 TEST(edge_balance, never_names_an_end_that_has_its_opposite) {
   std::mt19937_64 random(5);
   const auto all = pairs();

@@ -42,7 +42,7 @@ struct net_rank {
   std::shared_ptr<mailbox_commit> box;
 };
 
-/// A long message from rank 0, of which a part has arrived at rank 1.
+/// A long message from rank 0. Only a part of the message has arrived at rank 1.
 class half_a_message {
  public:
   half_a_message() {
@@ -119,8 +119,8 @@ TEST(mailbox, a_receive_that_is_given_up_is_not_written_any_more) {
   EXPECT_TRUE(it.to().box->made().is_idle());
 }
 
-// Rank 2 cancels the mailbox while rank 1 reads a message of rank 0. Then the later messages of rank 0 must end, too.
-// The in-process transport reads payloads as late as possible.
+// Rank 2 cancels the mailbox while rank 1 reads a message of rank 0. Then rank 0's sends of later messages must end,
+// too. The in-process transport reads payloads as late as possible.
 TEST(mailbox, sends_behind_a_message_that_is_read_during_a_cancellation_end) {
   constexpr std::size_t k_bytes = 1000;
   for (std::uint64_t seed = 1; seed <= 1000; ++seed) {

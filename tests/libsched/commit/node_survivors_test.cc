@@ -1,4 +1,4 @@
-// Tests of survivors on one node, of which other hosts have lost one, although its process lives.
+// Tests of survivors on one node. Other hosts have lost one of these survivors, although its process lives.
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
@@ -47,8 +47,8 @@ bool end_meetings(std::array<std::unique_ptr<rank_of_node>, 2>& ranks) {
   });
 }
 
-// If the call succeeded, each commit of the new world would fail, and a program that then calls lsched_shrink again
-// would never end.
+// If lsched_shrink succeeded, each commit of the new world would fail, and a program that then calls lsched_shrink
+// again would never end.
 TEST(node_survivors, get_peer_if_other_hosts_have_lost_one_that_lives) {
   const auto segment = shm_segment::create(2, 16 << 20);
   ASSERT_TRUE(segment) << segment.error().text;

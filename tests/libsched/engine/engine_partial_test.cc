@@ -115,7 +115,7 @@ class partial_bench {
       if (calls[static_cast<std::size_t>(r)]) call(r, round);
       for (std::uint64_t steps = world.draw_below(2 * static_cast<std::uint64_t>(size())); steps > 0; --steps)
         world.step();
-      if (is_here && world.draw_below(8) == 0) offer(r);  // if it follows the capture, this offer is for the next round
+      if (is_here && world.draw_below(8) == 0) offer(r);  // an offer after the capture is for the next round
     }
     run_until_round(round);
   }
@@ -296,7 +296,8 @@ TEST(partial, a_count_of_zero_works_like_any_other) {
     }
 }
 
-/// In the tree algorithm, the contributor first sends its buffer towards the root, which needs additional messages.
+/// In the tree algorithm, the contributor first sends its buffer towards the root. This needs one additional message
+/// per hop.
 TEST(partial, one_active_rank_of_32_moves_one_buffer_to_each_other_rank_and_hardly_more) {
   constexpr std::uint64_t count = 1000;
   for (rank run = 0; run < 14; ++run) {

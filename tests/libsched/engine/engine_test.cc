@@ -376,7 +376,7 @@ TEST(engine, a_running_schedule_is_neither_rebound_nor_removed) {
   allreduce_bench<std::int64_t> bench(world, {5, dtype::i64, kernel::sum, false});
   ASSERT_TRUE(bench.is_committed());
   lockstep_world::start(world.at(0), *bench.its[0]);
-  EXPECT_EQ(world.at(0).bind(*bench.its[0], bench.memory(0)), status::state);  // called, but not begun
+  EXPECT_EQ(world.at(0).bind(*bench.its[0], bench.memory(0)), status::state);  // the called round has not begun
   world.settle();
   EXPECT_EQ(world.at(0).bind(*bench.its[0], bench.memory(0)), status::state);
   EXPECT_EQ(world.at(0).remove(*bench.its[0]), status::busy);
@@ -475,8 +475,8 @@ TEST(engine, an_op_fires_on_exactly_the_token_it_needs) {
         lockstep_world::start(world.at(static_cast<rank>(need)), *its[need]);
         ASSERT_TRUE(world.run_until([&] { return its[1]->finished == round; }));
         world.settle();
-        EXPECT_EQ(its[0]->finished, need == 4 ? round : round - 1);  // rank 0's round ends only after all receives that
-                                                                     // have fired
+        EXPECT_EQ(its[0]->finished, need == 4 ? round : round - 1);  // rank 0's round ends only when all receives that
+                                                                     // have fired are complete
         for (rank r = static_cast<rank>(need) + 1; r < 5; ++r) lockstep_world::start(world.at(r), *its[index(r)]);
         ASSERT_TRUE(
             world.run_until([&] { return std::ranges::all_of(its, [&](auto* it) { return it->finished == round; }); }));
@@ -711,8 +711,8 @@ TEST(engine, a_sender_far_ahead_is_held_back_by_credits_and_overwrites_nothing) 
         return std::ranges::all_of(its, [&](auto* it) { return it->finished == rounds; });
       };
       ASSERT_TRUE(world.run_until(is_done));
-      // The credits permit two messages that rank 1 has not consumed. With more ranks, the send of rank 1 may wait for
-      // a credit, so that rank 1 cannot finish its round. Rank 1 may already have consumed the message of this round.
+      // The credits permit two messages that rank 1 has not consumed. With more than two ranks, rank 1 may have
+      // consumed the message of its round, but cannot finish the round while its own send waits for a credit.
       EXPECT_LE(farthest, size == 2 ? 2u : 3u);
       if (size == 2) {
         EXPECT_GE(farthest, 1u);  // rank 0 was ahead of the slow receiver
@@ -855,8 +855,8 @@ TEST(engine_commit, ranks_that_combine_different_dtypes_all_learn_both_sides) {
     }
 }
 
-/// Some ranks have no reduction, some have one kernel of reductions, and some have several kernels. This difference may
-/// be intended, so the commit succeeds.
+/// Some ranks have no reduction, some have reductions with one kernel, and some have reductions with several kernels.
+/// This difference may be intended, so the commit succeeds.
 TEST(engine_commit, a_rank_with_no_reduction_or_several_goes_with_any) {
   for (const rank size : {2, 3, 5}) {
     lockstep_world world(size, 41);

@@ -200,7 +200,7 @@ TEST(gate, a_waiting_round_says_what_it_waits_for_and_keeps_its_instance) {
   part& one = all.of(0, 0);
   all.world.settle();
   EXPECT_FALSE(all.world.at(0).is_listening());
-  EXPECT_FALSE(all.world.at(0).has_only_called_rounds());  // a stream's round has no caller that waits for it
+  EXPECT_FALSE(all.world.at(0).has_only_called_rounds());  // no caller waits for a round that a stream starts
   one.ask(all.world.at(0));
   all.world.settle();
   EXPECT_TRUE(all.world.at(0).is_listening());

@@ -91,7 +91,7 @@ struct held_world {
     }
     for (int n = 0; n < 20 && busy().empty(); ++n) world.settle();
   }
-  ~held_world() { owned.reset(); }  // ends before `bench`, because jobs may write to the buffers of `bench`
+  ~held_world() { owned.reset(); }  // the world ends before `bench`, because jobs may write to buffers of `bench`
 
   /// Returns the ranks with a job in flight.
   std::vector<rank> busy() {

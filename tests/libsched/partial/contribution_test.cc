@@ -138,7 +138,7 @@ TEST(contribution, a_capture_during_a_commit_takes_what_was_offered_before) {
   contribution_bench it(how);
   place = &it.place;
   values one = gradient_of(1), two = gradient_of(2);
-  for (int again = 0; again < 5; ++again) {  // no buffer is lost
+  for (int again = 0; again < 5; ++again) {  // a repetition fails if a buffer was lost
     it.place.offer(bytes_of(one), 2);
     it.place.prepare(0, {bytes_of(two), k_count});
     it.place.commit(3);
@@ -337,7 +337,7 @@ TEST(contribution, what_was_captured_in_vain_is_merged_with_what_was_offered_sin
   contribution_bench it;
   values one = gradient_of(1), two = gradient_of(2), both = one;
   add(both, two);
-  for (int again = 0; again < 5; ++again) {  // no buffer is lost
+  for (int again = 0; again < 5; ++again) {  // a repetition fails if a buffer was lost
     it.place.offer(bytes_of(one), 3);
     const auto captured = it.place.capture().buffer;
     it.place.offer(bytes_of(two), 4);

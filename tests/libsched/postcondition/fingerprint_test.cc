@@ -22,7 +22,7 @@ TEST(weights, each_draw_is_another_and_the_process_keeps_its_own) {
 /// The prime factors of the order of the multiplicative group modulo k_prime.
 constexpr std::array<std::uint64_t, 14> k_primes{2, 3, 3, 5, 5, 7, 11, 13, 31, 41, 61, 151, 331, 1321};
 
-/// A number x generates the group if x^(order / p) is not 1 for any prime factor p of the order.
+/// A number x generates the group if, for every prime factor p of the order, x^(order / p) differs from 1.
 TEST(weights, no_shift_is_undone_by_another_distance) {
   std::uint64_t product = 1;
   for (const std::uint64_t prime : k_primes) product *= prime;

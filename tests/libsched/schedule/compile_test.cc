@@ -646,8 +646,8 @@ TEST(in_place, the_compute_may_read_a_part_of_it) {
   EXPECT_TRUE(stays(*land({.offset = 2, .count = 2})));
 }
 
-/// Returns a schedule in which `readers` compute ops read a payload one after the other. If `is_direct` is set, each of
-/// them has a dep on the receive. Otherwise only the first has such a dep.
+/// Returns a schedule in which several compute ops (their number is `readers`) read a payload one after the other. If
+/// `is_direct` is set, each of these ops has a dep on the receive. Otherwise only the first has such a dep.
 schedule_ptr land_for(std::size_t readers, bool is_direct) {
   bench b;
   const op_id in = b.recv(0, 0, {b.s, 0}, b.four);

@@ -56,7 +56,7 @@ class explorer {
   std::uint64_t points() const { return points_; }
 
  private:
-  /// Completes op `id`. Checks that exactly those successors fire that fire in the reference.
+  /// Completes op `id`. Checks that the same successors fire as in the reference.
   void complete(counters& count, op_set& completed, std::uint32_t id, round_no round) {
     const op_set fired_before = fired_after(in_, completed);
     completed |= op_set{1} << id;

@@ -18,8 +18,8 @@ namespace {
 
 enum : std::uint32_t { k_split, k_add, k_count, k_join };
 
-/// An allreduce that uses functions, and faults that a test can plant. Every rank splits its input into one part for
-/// each rank. The rank folds (adds up) the parts that it receives. Then it joins the sums of all ranks.
+/// The faults that a test can plant in an allreduce with functions. Every rank splits its input into one part for each
+/// rank. The rank folds (adds up) the parts that it receives. Then it joins the sums of all ranks.
 struct function_world {
   bool sends_other_part = false;  ///< sends to each rank the part for the next rank
   bool forgets_first = false;     ///< drops the part of rank 0, and folds the part of rank 1 twice

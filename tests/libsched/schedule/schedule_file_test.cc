@@ -106,7 +106,7 @@ TEST(schedule_file, gives_back_lists_and_guards) {
 
 // --- versions ----------------------------------------------------------------------------------------------
 
-/// Returns a schedule file whose computes have the given parameters. Versions 2 and 3 of the format differ only in
+/// Returns a schedule file whose compute ops have the given parameters. Versions 2 and 3 of the format differ only in
 /// these parameters.
 std::string with_parameters(std::string_view version, std::string_view divide, std::string_view split,
                             std::string_view derive) {
@@ -207,8 +207,8 @@ TEST(schedule_file, a_need_below_all_is_no_derived_thing) {
 
 // --- errors and their places -------------------------------------------------------------------------------
 
-/// A fault in the text of testing::k_sampler, in which `to` replaces `from`. The error must name this line and column.
-/// The error text must begin with `reason`.
+/// A fault in the text of testing::k_sampler: `to` replaces `from`. The error must name `line` and `column`. The text
+/// of the error must begin with `reason`.
 struct fault {
   std::string_view from, to;
   int line, column;

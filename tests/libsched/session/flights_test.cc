@@ -29,7 +29,7 @@ struct transfer {
   bool is_checked = false;
 };
 
-/// A rank with its flights, and with its rounds in the numbering of the caller.
+/// A rank with its flights. `rounds[t - 1]` has the data of the caller's round t.
 template <class Flights>
 struct player {
   std::shared_ptr<schedule_commit> commit{};

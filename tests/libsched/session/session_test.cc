@@ -118,7 +118,7 @@ class session_bench {
     }
   }
 
-  /// Runs the test until every rank has made all its calls and has left, and knows that all ranks have left. Then
+  /// Runs the test until every rank has made all its calls, has left, and knows that all other ranks have left. Then
   /// checks all results.
   void play() {
     for (std::uint64_t turns = 0; !std::ranges::all_of(players_, &player::is_done); ++turns) {

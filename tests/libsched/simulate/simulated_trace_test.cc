@@ -66,7 +66,7 @@ TEST(simulated_trace, has_signals_too) {
     const auto run = traced(testing::doubling_world(size, 8, {.policy = activation_policy::solo}),
                             {.skew = {.kind = skew_kind::linear}});
     EXPECT_EQ(count_of(run.events, op_kind::signal_send), run.report.signals);
-    EXPECT_EQ(count_of(run.events, op_kind::signal_recv), run.report.signals + 1);  // the call also counts
+    EXPECT_EQ(count_of(run.events, op_kind::signal_recv), run.report.signals + 1);  // the call is a signal_recv, too
   }
 }
 

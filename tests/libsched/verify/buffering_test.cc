@@ -33,8 +33,8 @@ std::string verdict_of(std::string_view text, const buffering& buffers) {
   return answer.holds() ? "holds" : std::string(name_of(answer.findings.front().what));
 }
 
-/// Rank 0 writes twice its input to a buffer, sends the buffer, and then overwrites the buffer with its input. The
-/// message must contain the value that was sent.
+/// Rank 0 doubles its input, writes the result to a buffer, sends the buffer, and then overwrites the buffer with the
+/// input. The message must contain the doubled value.
 const std::string k_overwritten = world_of("allgather/mine", {{"", R"(buffer 0 input host f32 1
 buffer 1 output host f32 2
 buffer 2 scratch host f32 1

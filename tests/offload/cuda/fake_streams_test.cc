@@ -20,7 +20,7 @@ class FakeStreams : public UnderTheFake {
   }
 };
 
-/// The argument of a host function that appends `letter` to `into`. The text then shows the order of execution.
+/// The argument of a host function that appends `letter` to `into`. Afterwards `into` shows the order of execution.
 struct written {
   std::string* into;
   char letter;
@@ -48,7 +48,7 @@ TEST_F(FakeStreams, EventsOrderThem) {
   EXPECT_EQ(fake().pending(second), 2U);
   EXPECT_EQ(fake().step(first, 0), 1);
   EXPECT_FALSE(is_done(event));
-  EXPECT_EQ(fake().step(nullptr, 1), 1);  // only the record can run: the other stream waits for its event
+  EXPECT_EQ(fake().step(nullptr, 1), 1);  // only the record can run, because `second` waits for the recorded event
   EXPECT_TRUE(is_done(event));
   fake().go_on();
   EXPECT_EQ(cuda().cuStreamSynchronize(second), CUDA_SUCCESS);

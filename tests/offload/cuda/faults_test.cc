@@ -1,6 +1,6 @@
 // Injects an error, once or permanently, into every driver function that the library calls, in every step of a world's
 // life. No rank may wait for a timeout. Errors must have a status and the driver's text. The application's streams must
-// continue, sums of host memory must stay right, and all resources must be released.
+// continue, sums of buffers in host memory must stay right, and all resources must be released.
 #include <algorithm>
 #include <map>
 #include <set>

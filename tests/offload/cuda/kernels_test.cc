@@ -140,8 +140,8 @@ TEST(device_kernels, convert_with_the_bits_of_the_host) {
       }
 }
 
-/// Converts all values of the short formats, the midpoints of adjacent values, and the next larger and smaller numbers
-/// of both. The factor 0.5 adds ties of subnormals.
+/// Converts all values of the short formats, the midpoints of adjacent values, and the numbers next to these values and
+/// midpoints. With the factor 0.5, some results are ties between subnormals.
 TEST(device_kernels, convert_rounds_with_the_bits_of_the_host) {
   const std::uint64_t step = sampled() ? 97 : 1;
   for (const dtype from : {dtype::f32, dtype::f64})

@@ -1,4 +1,4 @@
-// Tests of the device kernels that exist, and of their grids.
+// Tests which device kernels exist, their names, and the grids of their launches.
 #include "offload/cuda/driver/launch.h"
 
 #include <gtest/gtest.h>

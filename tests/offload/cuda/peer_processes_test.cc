@@ -17,7 +17,7 @@ namespace {
 /// Number of elements. A buffer is larger than the driver's granularity, so that each buffer has its own area.
 constexpr std::uint64_t k_elements = 1 << 20;
 
-/// An allreduce over host memory that exists during a whole test.
+/// An allreduce over host memory. The allreduce exists during a whole test.
 class host_sum {
  public:
   explicit host_sum(lsched_world* world) : ranks_(lsched_size(world)) {
@@ -278,12 +278,12 @@ TEST(CudaPeers, AttachToADeviceThatHangsShowsNothing) {
 
 constexpr std::size_t k_short = 100'000;  ///< number of elements for which a buffer is read in place
 
-/// Returns the number of allocations of other processes' applications that this process has open.
+/// Returns the number of allocations that this process has open and that applications in other processes have made.
 std::uint64_t open_imports(const fake_device& gpu) {
   return gpu.fake().calls("cuIpcOpenMemHandle") - gpu.fake().calls("cuIpcCloseMemHandle");
 }
 
-/// Returns the number of areas of other processes' libraries that this process has mapped.
+/// Returns the number of areas that this process has mapped and that the library in other processes has allocated.
 std::uint64_t mapped_imports(const fake_device& gpu) {
   return gpu.fake().calls("cuMemImportFromShareableHandle") - gpu.fake().calls("cuMemUnmap");
 }

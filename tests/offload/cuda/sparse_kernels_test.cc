@@ -46,8 +46,8 @@ void try_selection(dtype type, const selection_trial& trial) {
       trial.has_few_values ? few_values(type, trial.count, trial.shift) : values.draw(trial.count, trial.shift);
   operand residual = trial.has_few_values ? few_values(wide, trial.count, 0) : residuals.draw(trial.count, 0);
   if (!trial.has_gradient) {
-    // Without a gradient, the job keeps the bits of the residual. Adding zeros before the job replaces every NaN by the
-    // NaN that sums produce.
+    // Without a gradient, the job keeps the bits of the residual. Therefore zeros are added to the residual before the
+    // job, which replaces every NaN by the NaN that sums produce.
     operand none(type, trial.count, 0);
     for (std::size_t i = 0; i < trial.count; ++i) write_element(none.data(), i, type, 0);
     sparse_kernels_of(type).accumulate_select({residual.data(), none.data(), 1, trial.count}, {}, nullptr, 0);

@@ -41,8 +41,9 @@ class CudaSparse : public UnderTheFake {
     return results;
   }
 
-  /// Creates a schedule from an image and runs a round, in a world of one rank. The driver fails in the round or in the
-  /// create, as `rule` states. Returns the statuses of the create and of the round.
+  /// Creates a schedule from an image and runs a round, in a world of one rank. Injects the fault `rule` before the
+  /// round if `in_round` is set, and otherwise before the creation. Returns the statuses of the creation and of the
+  /// round.
   std::pair<lsched_status, lsched_status> run_once_under(const std::string& rule, bool in_round) {
     std::pair<lsched_status, lsched_status> answers{LSCHED_OK, LSCHED_OK};
     const world_of_threads world(1);
@@ -197,7 +198,8 @@ TEST_F(CudaSparse, AllreducesHaveTheBitsOfHostMemory) {
     }
 }
 
-/// Every failure of the driver, in a create or in a round, must lead to a specific status. No call may hang or leak.
+/// Every failure of the driver, during the creation of a schedule or in a round, must lead to a specific status. No
+/// call may hang or leak.
 TEST_F(CudaSparse, FaultsHaveNames) {
   constexpr int k_sticky = 700;
   const auto is_named = [](lsched_status code) {
@@ -207,7 +209,7 @@ TEST_F(CudaSparse, FaultsHaveNames) {
     for (const int code : {2, 1, 801, k_sticky})
       for (const bool in_round : {false, true}) {
         if (sampled() && code != 2 && code != k_sticky) continue;
-        if (in_round && function == "cuMemcpyAsync") continue;  // rounds call no copy
+        if (in_round && function == "cuMemcpyAsync") continue;  // rounds do not call this function
         SCOPED_TRACE(function + " answers " + std::to_string(code) + (in_round ? " in a round" : " at create"));
         begin_anew();
         const std::string rule = function + ":1:" + std::to_string(code) + (code == k_sticky ? ":sticky" : "");
@@ -219,8 +221,8 @@ TEST_F(CudaSparse, FaultsHaveNames) {
       }
 }
 
-/// If the copy in a create hangs, the library stops using the device. Memory that the device may still write is not
-/// released.
+/// If a copy hangs during the creation of a schedule, the library stops using the device. Memory that the device may
+/// still write is not released.
 TEST_F(CudaSparse, ACopyThatHangsIsGivenUp) {
   const auto answers = run_once_under("cuEventQuery:1:hang", false);
   EXPECT_EQ(answers.first, LSCHED_ERR_DEVICE);

@@ -233,8 +233,8 @@ struct waiting_rank {
 
   void let_go() const { of.gpu.fake().hold_stream(before, 0); }
 
-  /// Makes a stream wait for the round. The call runs in a separate thread, because it may block. Returns the future of
-  /// its result.
+  /// Makes a stream wait for the round. The call runs in a separate thread, because it may block. Returns a future for
+  /// the status of the call.
   std::future<lsched_status> wait_on(CUstream stream) const {
     return std::async(std::launch::async, [this, stream] { return lsched_wait_on_stream(round, stream); });
   }
@@ -271,13 +271,13 @@ TEST_F(WaitingStreams, AreCountedForAllRanksOfADevice) {
   {
     const waiting_rank first(gpu(), one.at(0)), second(gpu(), two.at(0));
     for (std::size_t i = 0; i < k_most; ++i) expect_to_wait((i < 3 ? first : second).wait_on(streams[i]));
-    expect_to_wait(second.wait_on(streams[0]));  // does not count again, because this stream already waits
+    expect_to_wait(second.wait_on(streams[0]));  // is not counted again, because this stream already waits
     auto one_more = second.wait_on(streams[k_most]);
     expect_host_to_wait(one_more);
     EXPECT_EQ(fake().calls("cuStreamWaitValue64") - before, k_most + 1);
     first.let_go();
     for (std::size_t i = 1; i < 3; ++i) EXPECT_EQ(cuda().cuStreamSynchronize(streams[i]), CUDA_SUCCESS);
-    expect_to_wait(second.wait_on(streams[1]));  // takes the place of a stream whose wait has ended
+    expect_to_wait(second.wait_on(streams[1]));  // this wait takes the place of a wait that has ended
     second.let_go();
     EXPECT_EQ(one_more.get(), LSCHED_OK);
     for (const CUstream each : streams) EXPECT_EQ(cuda().cuStreamSynchronize(each), CUDA_SUCCESS);
@@ -300,7 +300,7 @@ TEST_F(WaitingStreams, OfARankThatHasClosedAreForgotten) {
     attach(goes.at(0));
     wait_once(goes.at(0));
   }
-  wait_once(stays.at(0));  // the driver must not access the word of the rank that has closed
+  wait_once(stays.at(0));  // the driver must not access the word of the closed world
   EXPECT_EQ(cuda().cuStreamDestroy(stream), CUDA_SUCCESS);
 }
 

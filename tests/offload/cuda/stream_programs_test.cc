@@ -197,7 +197,8 @@ class performer {
 
 class StreamPrograms : public UnderTheFake {
  protected:
-  /// Runs the programs of `number` seeds, each in a new world. In every third program the host waits.
+  /// Runs the programs of `number` seeds, each in a new world. In every third program, lsched_wait_on_stream waits on
+  /// the host.
   void run(std::uint64_t first, std::uint64_t number) {
     for (std::uint64_t seed = first; seed < first + number && !HasFailure(); ++seed) {
       const program whole = draw_program(seed);

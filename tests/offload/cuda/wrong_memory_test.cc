@@ -260,7 +260,7 @@ TEST_F(WrongMemory, OfCountsOfARound) {
 }
 
 TEST_F(WrongMemory, OfArraysThatACreateReads) {
-  const world_of_threads two(2);  // the create must fail also on the rank whose arrays are right
+  const world_of_threads two(2);  // the creation must fail also on the rank whose arrays are right
   user_buffer on_device(gpu(), true, floats(k_count));
   const void* const there = on_device.data();
   const auto expect_named = [](lsched_status answer, const diagnostic& why, std::int32_t r, const std::string& array) {

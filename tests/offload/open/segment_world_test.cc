@@ -75,7 +75,7 @@ TEST(segment_world, is_opened_by_a_rendezvous) {
   }
 }
 
-// No segment is created for all ranks. With a recorder, each node has a segment and a recorder file.
+// There is no common segment of all ranks. With a recorder, each node has a segment and a recorder file.
 TEST(segment_world, of_several_nodes_has_one_segment_for_each_node) {
   constexpr rank k_ranks = 5;
   const std::string path = ::testing::TempDir() + "recording_of_nodes";

@@ -14,7 +14,7 @@ CUresult spoil(capture& of, CUresult answer);
 
 void join(CUstream stream, const std::shared_ptr<capture>& into);
 
-/// Returns true if a blocking stream is being captured, which forbids the use of the legacy default stream.
+/// Returns true if a blocking stream is being captured. No call may then use the legacy default stream.
 bool is_legacy_forbidden(const process& p);
 
 }  // namespace fake_cuda

@@ -170,7 +170,7 @@ CUresult cuCtxGetCurrent(CUcontext* context) {
 
 CUresult cuCtxGetDevice(CUdevice* device) {
   return call("cuCtxGetDevice", k_anywhere, [&](process& p, lock&) {
-    const CUcontext current = current_context(p);  // programs use this call to test for a context
+    const CUcontext current = current_context(p);  // programs call this function to test whether a context is current
     if (current == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
     *device = current->device;
     return CUDA_SUCCESS;

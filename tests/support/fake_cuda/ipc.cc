@@ -45,7 +45,7 @@ CUresult cuIpcGetMemHandle(CUipcMemHandle* handle, CUdeviceptr at) {
     const range* const of = p.memory.find(at);
     if (handle == nullptr || of == nullptr || !of->is_exportable()) return CUDA_ERROR_INVALID_VALUE;
     const handle_text text{p.id, of->backing->fd, file_of(of->backing->fd), of->size};
-    prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);  // for systems that hide descriptors from siblings
+    prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);  // some systems let only tracers copy the descriptor
     *handle = {};
     std::memcpy(handle->reserved, &text, sizeof text);
     return CUDA_SUCCESS;

@@ -17,7 +17,7 @@ namespace fake_cuda {
 namespace {
 
 constexpr std::size_t k_arena = std::size_t{1} << 38U;   // the thread sanitizer may leave no room for a larger arena
-constexpr std::size_t k_small = std::size_t{64} << 10U;  // alignment of sizes below the granularity
+constexpr std::size_t k_small = std::size_t{64} << 10U;  // alignment of allocations below the granularity
 constexpr std::size_t k_page = 4096;
 constexpr const char* k_name = "fake_cuda_device_";  // prefix of a memfd's name; the index of the device follows
 

@@ -18,7 +18,7 @@ class AdasumOptimizer(Wrapper):
         opt = libsched.torch.AdasumOptimizer(torch.optim.AdamW(model.parameters(), lr=1e-3), model.named_parameters())
         libsched.torch.broadcast_parameters(model)
 
-    Use the learning rate of a single rank, for any number of ranks. Orthogonal changes of a tensor are added, and
+    For any number of ranks, use the same learning rate as for one rank. Orthogonal changes of a tensor are added, and
     parallel changes are averaged. The state of the inner optimizer and the result of state_dict() differ between ranks.
     At the beginning, the weights must be the same on all ranks. All ranks create the optimizer, with the same options:
         local_steps    inner steps between two exchanges

@@ -19,9 +19,9 @@ commit that is paired with the refusal. This commit depends on the state of the 
 - The rank has made more commits since call k, or call k is over. The refusal cannot be paired any more, and the group
   is given up.
 
-Before the ranks have agreed upon the create of its call, a rank does not look for messages. While a third rank is late,
-the create is still in progress. A second commit of this rank would then be paired with the next commit of the refusing
-rank. A rank that waits in a round looks for messages every SLICE seconds.
+A rank does not look for messages before the ranks have agreed upon the create of the rank's call. While a third rank is
+late, the create is still in progress. A second commit of this rank would then be paired with the next commit of the
+refusing rank. A rank that waits in a round looks for messages every SLICE seconds.
 
 A settled call has been refused on all ranks. Each rank then drops all schedules, and begins its next call with one more
 commit (_commit_agreement). This commit creates a schedule whose capacity is the number of the refused call. The create
@@ -262,7 +262,7 @@ class Calls:
     def settle_failed_create(self, error: Error, schedule: Any, number: int, commits: int | None = None) -> None:
         """Settles a call whose create has failed. If a create fails on one rank, it fails on all ranks.
 
-        A failure that names a round is not the failure of a create, and may not occur on other ranks. `commits` is the
+        A failure that names a round is not the failure of a create, and need not occur on other ranks. `commits` is the
         number of commits of this rank when the round began; None: there are no later commits.
         """
         if error.round is None and error.status in _OF_CREATES and _create_has_failed(schedule):
@@ -306,7 +306,7 @@ class Calls:
         self.agreements = (*self.agreements, made)
 
     def committed_number(self, number: int) -> Schedule:
-        """Commits the create of a schedule that is never started, and that fails if `number` differs between ranks.
+        """Commits the create of a schedule that is never started. The create fails if `number` differs between ranks.
 
         `number` becomes the capacity of the schedule. The capacity must be the same on all ranks, and no memory is
         allocated for it. `number` is at least 0, and its low 32 bits are compared.

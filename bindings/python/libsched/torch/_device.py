@@ -30,7 +30,7 @@ def event_in(stream: Any) -> Any:
 
 
 def future(device: torch.device) -> torch.futures.Future:
-    """Returns a future. Its value is ready after all work that is in the current streams when the value is set."""
+    """Returns a future. Its users wait for all work that was in the current streams when its value was set."""
     return torch.futures.Future(devices=[device])
 
 

@@ -94,7 +94,7 @@ class Group(ProcessGroup):
         return self
 
     def _start_coalescing(self, device: torch.device) -> None:
-        """Makes the following calls parts of one Work. The rounds of these calls are still started one by one."""
+        """Combines the following calls into one Work. The rounds of these calls are still started one by one."""
         self._coalesced = []
 
     def _end_coalescing(self, device: torch.device) -> Work:
@@ -145,7 +145,7 @@ class Group(ProcessGroup):
         place = None
         try:
             tensor = tensors[0]
-            # The key has a number, because hashing an enum of torch takes a microsecond.
+            # The key has the number of the reduction, because hashing an enum of torch takes a microsecond.
             key = (tensor.numel(), tensor.dtype, opts.reduceOp.op.value)
             is_plain = tensor.is_cpu and not tensor.is_sparse and tensor.is_contiguous() and not tensor.is_neg()
             is_alone = Callbacks.threads == 0 and not profiler._is_profiler_enabled
@@ -423,7 +423,7 @@ class Group(ProcessGroup):
 
     def _exchange(self, source: torch.Tensor, sent: list[int], target: torch.Tensor, received: list[int],
                   tensors: list[torch.Tensor], opts: Any, finish: Callable[[], None] | None) -> Work:
-        """Exchanges blocks of `sent` bytes to each rank, and of `received` bytes from each rank.
+        """Sends a block of sent[r] bytes to each rank r, and receives a block of received[r] bytes from each rank r.
 
         The lengths may differ between ranks and rounds. Only the schedule is the same on all ranks.
         """
@@ -515,7 +515,7 @@ class Group(ProcessGroup):
     def _kind(self, key: tuple, name: str, near: torch.Tensor | None = None, **members: Any) -> Kind:
         """Returns the kind (_schedules.py) of a call, and adds the kind if it is new.
 
-        `near` is a tensor of the call. All tensors of the call are on the same device. None: the call has no tensors.
+        `near` is a tensor of the call, or None if there are no tensors. All tensors of the call are on the same device.
         """
         device = None
         if near is not None and near.is_cuda:
@@ -712,7 +712,7 @@ class Group(ProcessGroup):
     # --- arguments -----------------------------------------------------------------------------------------------
 
     def _reduction(self, flat: torch.Tensor, opts: Any) -> tuple[int, int, str | None, int]:
-        """Returns count, dtype, reduction and divisor for the C interface. None: a premultiplied sum."""
+        """Returns count, dtype, reduction (None: a premultiplied sum) and divisor for the C interface."""
         word = _OPS.get(opts.reduceOp.op)
         count, kind = flat.numel(), flat.dtype
         if flat.is_complex():

@@ -85,7 +85,7 @@ class PartialOptimizer(Wrapper):
     def round(self) -> int:
         """The last round that this rank has collected.
 
-        With lag="history", replicas of the same round have the same bits.
+        With lag="history", replicas with equal values of `round` have the same bits.
         """
         return self._rounds_before + self.sums.round
 

@@ -158,7 +158,7 @@ class StreamWork(Outcome):
 
 
 def _explained(ticket: Any, error: Error) -> Error:
-    """Returns the error of wait(), which names the rank at fault. `error`, which test() has raised, does not."""
+    """Returns the error of wait(), which names the rank at fault. `error`, the error of test(), names no rank."""
     try:
         ticket.wait(0.0)
     except Error as explained:
@@ -167,7 +167,7 @@ def _explained(ticket: Any, error: Error) -> Error:
 
 
 def _future_of(work: Any, device: torch.device, side: Any) -> torch.futures.Future:
-    """Returns the future of an object with _come_before() and _value(). If the object has failed, the value raises."""
+    """Returns the future of an object with _come_before() and _value(). If the object has failed, the future fails."""
     ended: torch.futures.Future = _device.future(device)
     raised: list[Exception] = []
 

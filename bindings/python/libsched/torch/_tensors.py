@@ -45,7 +45,7 @@ def expect_dtype(tensors: Sequence[torch.Tensor], dtype: torch.dtype) -> None:
 
 
 def expect_memory(tensor: torch.Tensor) -> None:
-    """Refuses a tensor without memory: its storage was freed, or belongs to another tensor (a wrapper)."""
+    """Refuses a tensor without memory: its storage was freed, or it is a wrapper of a tensor that has the memory."""
     if tensor.numel() and tensor.data_ptr() == 0:
         raise _refused(f"a tensor of {tensor.numel()} elements has no memory, because its storage was freed or is a "
                        "wrapper: pass a tensor with memory")
@@ -108,7 +108,7 @@ def side_by_side(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def staged(tensor: torch.Tensor) -> tuple[torch.Tensor, Callable[[], None] | None]:
-    """Returns the tensor or a copy, as side_by_side() does, and a function that copies the result back, or None."""
+    """Returns side_by_side(tensor), and a function that copies the result back, or None in place of the function."""
     flat = side_by_side(tensor)
     expect_writable(tensor)
     return flat, None if flat.data_ptr() == tensor.data_ptr() else copied_to(tensor, flat)

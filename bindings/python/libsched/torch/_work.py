@@ -95,7 +95,7 @@ class Callbacks:
 
     @classmethod
     def work(cls) -> Work | None:
-        """Returns the work whose callbacks the calling thread of the waiter runs."""
+        """Returns the work whose callbacks the calling thread, a thread of the waiter, runs; None in other threads."""
         return getattr(cls._running, "work", None)
 
     @classmethod
@@ -237,13 +237,16 @@ class Work(Outcome):
             self._waited = None  # last, because other threads read it without the lock
 
     def _record(self, error: Exception) -> None:
-        """Records the error of an operation that this rank does not know to have ended."""
+        """Records the error of an operation that has not ended, as far as this rank knows."""
         with self._lock:
             if self._waited is not None:
                 self._error = error
 
     def _give_up(self, error: Exception) -> None:
-        """Cancels the operation after a timeout, so that the memory is not used any more. All later waits fail."""
+        """Cancels the operation after a timeout, so that the memory is not used any more, and all later waits fail.
+
+        An operation that cannot be cancelled continues, and later waits may succeed.
+        """
         with self._lock:
             if self._waited is not None:
                 self._error = error
@@ -281,7 +284,7 @@ class Several(Work):
         return all(each._poll() for each in self._works)
 
     def _record(self, error: Exception) -> None:
-        """Records the error of the first work that has not ended, because a wait takes the works in this order."""
+        """Records the error in the first work that has not ended, because a wait waits for the works in order."""
         for each in self._works:
             if not each.has_ended():
                 return each._record(error)

@@ -84,7 +84,7 @@ class _StoreExchange:
     1. Rank 0 marks the last number as incomplete, unless this number is complete, and begins the next number.
     2. Each other rank waits for a number that rank 0 has begun but not marked, and writes that the rank is present.
     3. Once all ranks are present, rank 0 marks the number as complete, and all ranks use this number.
-    4. If rank 0 marks the number of a rank as incomplete, this rank tries the next number.
+    4. If rank 0 marks the number for which a rank waits as incomplete, the rank tries the next number.
 
     The number of round trips to the store does not grow with the number of ranks, up to 1024 ranks. But rank 0 makes
     one round trip for each rank if the store cannot read several keys at once, as a FileStore cannot.
@@ -153,7 +153,7 @@ class _StoreExchange:
         if not keys:
             return
         try:
-            # The store counts whole milliseconds, so one more is needed to reach the end.
+            # The store counts whole milliseconds, so one more millisecond is needed to reach self._until.
             self._store.wait(keys, timedelta(seconds=max(0.0, self._until - time.monotonic()) + 0.001))
         except RuntimeError:
             if time.monotonic() < self._until:  # not a timeout

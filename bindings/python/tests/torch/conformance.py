@@ -6,7 +6,7 @@
 
 The suite (torch/testing/_internal/distributed/distributed_test.py) is used as installed. A test passes if all ranks
 pass it, and is skipped if all ranks skip it. The exit status is 0 if every outcome is a pass, a skip, or listed in the
-file of expectations. The status is 1 for any other outcome, and if a test passes that is expected to fail. The status
+file of expectations. The status is 1 for any other outcome, and if a test that is expected to fail passes. The status
 is 2 if the ranks do not start.
 """
 

@@ -40,7 +40,7 @@ def check_a_callback_waits_for_a_work_that_was_begun_before(ranks):
 
 
 def check_futures_are_completed_in_the_order_in_which_works_end(ranks):
-    """The work that ends last has the future that is requested first."""
+    """The future that is requested first belongs to the work that ends last."""
     for _ in range(20):
         x = torch.ones(5)
         if ranks.rank == 0:

@@ -126,8 +126,8 @@ def test_a_finished_work_keeps_no_tensor():
 
 
 def test_the_group_ends_while_the_future_of_a_coalesced_call_waits():
-    """Once the future of the message is complete, the thread that completes futures has waited for the coalesced
-    call."""
+    """Before the future of the message is complete, the thread that completes futures has begun to wait for the
+    coalesced call."""
     said = run(2, """
     tensors = [torch.ones(3), torch.ones(4)]
     for _ in range(4):

@@ -335,8 +335,8 @@ def written(state):
 
 
 def check_state_by_the_checkpoint_functions_of_torch(its):
-    """The state is equal to the state of the inner optimizer, even before the first step. The functions run no
-    round."""
+    """The state is equal to the state of the inner optimizer, even before the first step. The functions of torch
+    run no round."""
     def adam(model):
         return torch.optim.AdamW(model.parameters(), lr=0.1)
 

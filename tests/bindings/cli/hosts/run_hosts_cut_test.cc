@@ -1,5 +1,5 @@
-// Tests of `lsched run --hosts` in a network partition. In other jobs the command is stopped, or the reader of the
-// output pauses. The hosts are network name spaces, so the test is skipped unless root runs it.
+// Tests of `lsched run --hosts` in a network partition. The test also runs a job whose command is stopped, and a job
+// whose reader of the output pauses. The hosts are network name spaces, so the test is skipped unless root runs it.
 #include <gtest/gtest.h>
 
 #include <arpa/inet.h>

@@ -197,7 +197,7 @@ TEST(run_hosts, all_ranks_have_the_same_master) {
   EXPECT_TRUE(contains(run(command, environment).err, "MASTER_PORT is \"port\", which is not a port"));
 }
 
-// A host of the list may be an alias that only the ssh of the command knows.
+// A host in the list may be an alias that only the ssh configuration on the command's machine defines.
 TEST(run_hosts, the_master_has_an_address_that_sshd_has_reported) {
   const auto master = [&](const std::string& hosts, const std::string& connection) {
     const remote_shell shell("export SSH_CONNECTION='" + connection + "'; exec \"$@\"");
@@ -213,7 +213,7 @@ TEST(run_hosts, the_master_has_an_address_that_sshd_has_reported) {
   EXPECT_EQ(master("localhost:1,b:1", "203.0.113.9 5000 10.0.0.2 22"), own);  // the address of a jump host
 }
 
-// The launcher of the host has not restored its actions of signals yet.
+// When the signal arrives, the launcher on the host has not restored its signal actions yet.
 TEST(run_hosts, a_signal_that_arrives_with_the_order_reaches_the_ranks) {
   const temporary_file first("");
   const remote_shell shell("(dd bs=1 count=1 of=" + first.path + " 2>/dev/null; echo ready >&2; sleep 0.3; exec cat " +

@@ -82,8 +82,8 @@ TEST(goal_simulation, repeats_the_published_times_of_loggopsim) {
 }
 
 // Each rank sends two messages of 4000 bytes to the other. The NIC sends the second message 24,994 ns after the first.
-// The receive of the second message ends 2o + L + 23,994 ns later. LogGOPSim computes 58,988 ns instead. There, the
-// bytes of a received message occupy the receiver's CPU, so the second send of the receiver waits.
+// The receive of the second message ends 2o + L + 23,994 ns later, at 54,488 ns. LogGOPSim computes 58,988 ns, because
+// in LogGOPSim the bytes of a received message occupy the receiver's CPU, so the second send of the receiver waits.
 TEST(goal_simulation, differs_from_loggopsim_if_a_send_waits_for_the_cpu_of_a_receiver) {
   const auto rank_of = [](int self) {
     const std::string peer = std::to_string(1 - self);

@@ -88,7 +88,7 @@ TEST(export_goal, resolves_or_dependencies_for_one_initiator_and_says_so) {
       << made->description;
   EXPECT_TRUE(contains(made->description, "signals are messages of 1 byte with tags from ")) << made->description;
   for (rank r = 0; r < 5; ++r) {
-    // In a solo activation, the call of the initiator is the only op without a predecessor that is not a receive.
+    // In a solo activation, only one op other than a receive has no predecessor: the call of the initiator.
     const goal_rank& me = made->program.ranks[static_cast<std::size_t>(r)];
     std::vector<bool> has_cause(me.ops.size());
     for (const goal_edge& it : me.edges) has_cause[it.after] = true;
@@ -200,8 +200,8 @@ TEST(import_goal, starts_an_op_when_the_one_it_irequires_has_started) {
   const auto world =
       import_goal(parsed("num_ranks 1\nrank 0 {\na: calc 1\nb: calc 2\nc: calc 3\nb requires a\nc irequires b\n}\n"));
   ASSERT_TRUE(world) << world.error().text;
-  // c starts after b has started, and b starts after a. In the imported schedule, c waits for a nop that represents the
-  // start of b, and the nop waits for a.
+  // c starts after b has started, and b starts after a has ended. In the imported schedule, c waits for a nop that
+  // represents the start of b, and the nop waits for a.
   const schedule& program = *world->front();
   const auto copy_of = [&](std::uint64_t bytes) {
     for (op_id id = 0;; ++id)

@@ -67,7 +67,7 @@ class socket_faults {
   }
 
  private:
-  // In a sampled run, most calls may move more bytes, because otherwise the tests would take minutes.
+  // Except in full runs (sampling.h), most calls may move more bytes, because otherwise the tests would take minutes.
   static constexpr std::uint64_t k_few = 7, k_many = 8000;
 
   std::uint64_t draw(std::uint64_t below) { return (dice_ = mix(dice_ + 1)) % below; }
@@ -88,7 +88,7 @@ class socket_faults {
 };
 thread_local socket_faults* socket_faults::active = nullptr;
 
-/// Returns the function of the system, or of a sanitizer, that this file replaces.
+/// Returns the original of a function that this file replaces. The original belongs to the system or to a sanitizer.
 template <class Function>
 Function* replaced(Function*, const char* name) {
   return reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name));

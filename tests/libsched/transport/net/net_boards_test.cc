@@ -21,7 +21,7 @@ struct waiting_world {
       ends.push_back(std::move(*net_endpoint::open({r, ranks}, std::move(sockets[static_cast<std::size_t>(r)]))));
   }
 
-  /// The members of each world, in the order of the world.
+  /// Returns the members of each world, in the order in which the world lists them.
   std::vector<rank> members() const {
     std::vector<rank> all(ends.size());
     for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<rank>((i + 2) % all.size());

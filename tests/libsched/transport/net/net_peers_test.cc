@@ -43,7 +43,7 @@ std::vector<rank> ranks_below(rank count) {
   return all;
 }
 
-/// An instance with one edge from rank 0 to rank 1. Its id is 5 on all ranks.
+/// An instance with one edge from rank 0 to rank 1. The id of the instance is 5 on all ranks.
 struct one_edge {
   one_edge(net_endpoint& from, net_endpoint& to, rank ranks, edge_spec edge, bool credits = false) {
     const std::vector<rank> members = ranks_below(ranks);
@@ -189,7 +189,7 @@ TEST_P(net_data, delivers_signals_beside_a_large_payload) {
   ASSERT_FALSE(to.receive(in[0], 1, target.data(), news));
   to.flush();
   std::array<completion, 4> some;
-  (void)from.poll(some);  // reads that the receiver is ready
+  (void)from.poll(some);  // reads the `ready` frame of the receiver
   ASSERT_FALSE(from.send(out[0], 1, {source.data(), k_bytes}));
   from.flush();
   from.signal(out[1], 1);
@@ -421,7 +421,7 @@ TEST(net, detects_the_death_of_a_rank_that_has_forked) {
     char byte = 0;
     if (fork() == 0) {
       (void)!write(ready[1], &byte, 1);
-      (void)!read(stop[0], &byte, 1);  // lives until the test ends
+      (void)!read(stop[0], &byte, 1);  // this process lives until the test ends
       _exit(0);
     }
     (void)!read(ready[0], &byte, 1);
@@ -480,7 +480,7 @@ std::byte* protected_memory(std::uint64_t bytes, int protection) {
 TEST(net, fails_with_its_own_name_if_it_cannot_access_the_memory_of_a_payload) {
   constexpr std::uint64_t k_bytes = std::uint64_t{1} << 20;  // the kernel accesses the memory of large payloads
   for (const bool is_source : {false, true}) {
-    std::vector<std::byte> good(k_bytes);  // the sender may read this memory until it is closed
+    std::vector<std::byte> good(k_bytes);  // the sender may read this memory until its endpoint is closed
     const auto ends = open_all(2);
     net_endpoint &from = *ends[0], &to = *ends[1];
     const one_edge edge(from, to, 2, {.capacity = k_bytes});
@@ -653,9 +653,8 @@ TEST(net, fails_if_a_peer_sends_an_invalid_frame) {
   }
 }
 
-// A stranger sends a part of a large message and a small message of the same round. Then it sends a part of a message
-// of the next round. The endpoint must count the bytes of each message separately, so that it never writes beyond the
-// target.
+// A stranger sends a part of a large message, and then a complete small message of the same round. The endpoint must
+// report bad health, and must not write beyond the target.
 TEST(net, never_writes_beyond_a_target) {
   world_with_stranger world(2);
   net_endpoint& end = *world.ends[0];

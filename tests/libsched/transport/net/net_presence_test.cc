@@ -151,7 +151,7 @@ TEST(net_presence, no_two_worlds_continue_after_a_connection_between_living_rank
   }
 }
 
-// A smaller number of ranks, without rank 0, continues only if the other processes have ended.
+// At most half of the ranks, without rank 0, continue only if the other processes have ended.
 TEST(net_presence, ranks_go_on_if_the_other_processes_have_ended) {
   for (const auto& [ranks, living] : {std::pair<rank, std::set<rank>>{2, {1}}, {3, {2}}, {5, {1, 3}}, {7, {6}}}) {
     listening_world world(ranks, living);

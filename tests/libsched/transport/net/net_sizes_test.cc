@@ -1,4 +1,4 @@
-// Tests payloads over the transport net whose sizes are near certain limits. At these limits the transport changes the
+// Tests payloads whose sizes are near certain limits of the transport net. At these limits the transport changes the
 // way in which it moves payloads.
 #include <gtest/gtest.h>
 
@@ -113,8 +113,8 @@ TEST_P(net_sizes, arrive_whole_in_every_order) {
 }
 INSTANTIATE_TEST_SUITE_P(near_limits, net_sizes, ::testing::ValuesIn(k_sizes));
 
-// poll() reports that bytes of a long payload move. Threads then poll again. poll() must report neither idle polls nor
-// short payloads.
+// If poll() has moved bytes of a long payload, is_moving() returns true, and threads poll again. After an idle poll, or
+// for a short payload, is_moving() must return false.
 TEST(net_moves, are_reported_only_while_bytes_of_long_payloads_move) {
   constexpr std::uint64_t k_bytes = 5000000;
   two_ranks both(k_bytes, 1, false);

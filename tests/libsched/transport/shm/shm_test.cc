@@ -227,7 +227,7 @@ TEST(shm, finds_a_peer_that_was_killed_while_a_receive_waits_for_it) {
   EXPECT_EQ(ranks.wait(0), "");
 }
 
-/// Kills a child by a signal. Stops the child in its exit by ptrace, before the kernel frees any of its resources. Only
+/// Kills a child by a signal. While the child exits, ptrace stops it before the kernel frees any of its resources. Only
 /// the parent of the child may use this class.
 struct held_at_its_end {
   explicit held_at_its_end(pid_t child)
@@ -402,8 +402,8 @@ TEST(shm, wakes_whoever_sleeps_when_the_last_record_is_posted) {
     ASSERT_EQ(boards[static_cast<std::size_t>(r)]->post({}, &missing), status::ok);
     ends[static_cast<std::size_t>(r)]->flush();
     if (r != 1) {
-      EXPECT_EQ(rings(0) + rings(2), before) << "rank " << r;  // the first two records ring no bell: all ranks must
-                                                               // wait for the last record
+      EXPECT_EQ(rings(0) + rings(2), before) << "rank " << r;  // the first two records ring no bell, because all
+                                                               // ranks wait for the last record
     }
   }
   EXPECT_EQ(rings(0) + rings(2), before + 2);
@@ -757,7 +757,7 @@ TEST(shm_segment, adopts_only_what_describes_itself_truly) {
                    {1, 4096, 0},  // word 1: the stride between regions
                    {1, 0, 0},
                    {1, 8191, 0},
-                   {1, 8192 + k_half, 0},  // overflow: twice this value is 16384
+                   {1, 8192 + k_half, 0},  // twice this value overflows to 16384
                    {2, 4096, 0},           // word 2: the start of the regions
                    {2, segment->region_start(1), 0},
                    {2, segment->region_start(0) - 8192, -8192},

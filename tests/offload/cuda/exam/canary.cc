@@ -10,7 +10,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto k_limit = 60ms;  ///< time after which work is stalled; other work takes less than 0.1 ms
+constexpr auto k_limit = 60ms;  ///< time after which a job counts as stalled; normally a job takes less than 0.1 ms
 
 struct lane {
   gpu on{};

@@ -215,7 +215,7 @@ class trial {
                                 .root = it_.root,
                                 .algorithm = it_.algorithm.c_str()};
     const bool has_segments = std::string_view(it_.shape->name).find("adasum") == std::string_view::npos;
-    if (has_segments) desc.segment_bytes = k_segment_bytes;  // needed because only some ranks may have device memory
+    if (has_segments) desc.segment_bytes = k_segment_bytes;  // needed because some ranks may have no device memory
     lsched_schedule* made = nullptr;
     lsched_diagnostic why = bench::fresh_diagnostic();
     const lsched_status answer = lsched_collective_create(world_, &desc, &made, &why);

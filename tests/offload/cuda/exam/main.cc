@@ -29,7 +29,8 @@ int ask_all(const effort& how) {
   for (const part& each : parts()) {
     std::vector<std::string> words{"cuda_exam", "part", std::string(each.name)};
     if (how.is_quick) words.emplace_back("--quick");
-    // Short runs test the program on machines without a GPU, whose cores may be busy.
+    // Short runs also test the program on machines without a GPU. The cores of these machines may be busy, so the limit
+    // is longer.
     const ending end = run_child(words, how.is_quick ? 10 * each.limit_s : each.limit_s);
     if (end.status == k_exit_no_gpu) return k_exit_no_gpu;
     const json line{

@@ -1,5 +1,5 @@
-// Examines several registrations of shared memory. The registered memory is adjacent pieces, the same memory at two
-// addresses of a process, or the same memory in two processes. Also examines copies that span two pieces.
+// Registers shared memory several times: adjacent pieces, the same memory at two addresses of a process, and the same
+// memory in two processes. Also examines copies that span two pieces.
 #include <sys/mman.h>
 
 #include <algorithm>

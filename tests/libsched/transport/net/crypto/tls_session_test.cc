@@ -117,7 +117,7 @@ class tls_session_test : public ::testing::Test {
     if (!tls_library::load()) GTEST_SKIP() << "the system has no OpenSSL 3";
   }
 
-  /// Exchanges bytes until both ends have all bytes, or until `errors` ends have failed.
+  /// Exchanges bytes until both ends have all bytes, or until `errors` (1 or 2) of the ends have failed.
   void talk(talker& one, talker& other, int errors = 1) {
     const auto deadline = clock::now() + k_patience;
     const auto is_complete = [&] {
