@@ -119,8 +119,8 @@ class endpoint {
   virtual void abandon(std::uint32_t id) = 0;
 
   /// Prevents peers from starting to read this rank's memory for a linked instance. No peer is woken. If a peer reaches
-  /// a payload that it may no longer read, take_cancellation() returns the reason on that peer. The first reason is
-  /// kept.
+  /// a payload that it may no longer read, take_cancellation() returns the reason on that peer. A transport that copies
+  /// payloads instead cancels the instance if a payload is not copied yet. The first reason is kept.
   virtual void close_to_readers(std::uint32_t id, const end_reason& reason) = 0;
 
   /// The instance must be closed to readers or cancelled. Returns OK if no peer reads this rank's memory for the
@@ -152,8 +152,8 @@ class endpoint {
   virtual bool receive(link_id link, round_no round, message_target into, arrival& out) = 0;
 
   /// Fetches the payload of a message on an announced edge (edge_spec::announced). The header of the message must have
-  /// been received before. The target must be large enough for the payload. The return value has the same meaning as
-  /// that of receive().
+  /// been received before. If the target is too small for the payload, the payload is dropped, as by receive(). The
+  /// return value has the same meaning as that of receive().
   virtual bool fetch(link_id link, round_no round, message_target into, arrival& out) = 0;
 
   /// Announces that the message of round `last` is the last message on the edge. The receiver then detects the
@@ -184,8 +184,8 @@ class endpoint {
   /// bytes, so a waiting thread polls again instead of sleeping.
   bool is_moving() const { return is_moving_; }
 
-  /// Wakes the sleeping peers for which send(), release(), signal() or poll() has published anything since the last
-  /// flush. Polling peers receive messages without a flush. The engine's owner flushes when it has nothing more to
+  /// Wakes the sleeping peers for which any call has published anything since the last flush: messages, signals,
+  /// releases, credits, records of boards, cancellations. Polling peers receive messages without a flush. The engine's owner flushes when it has nothing more to
   /// publish, before any long operation, and before it sleeps or releases the engine.
   virtual void flush() {}
 

@@ -71,7 +71,9 @@ struct edge_spec {
   bool announced = false;     ///< incoming: receive returns only the header, and fetch returns the payload
   rank peer = k_no_rank;
   std::uint32_t tag = 0;
-  std::uint64_t capacity = 0;  ///< largest message, in bytes
+  /// Maximum length of a message in bytes. Edges of mailboxes have a capacity of 2^45 bytes, so a transport must not
+  /// reserve memory for the capacity if `grows` (outgoing) or `announced` (incoming) is set.
+  std::uint64_t capacity = 0;
   bool grows = false;  ///< outgoing: no staging memory is reserved, because messages are usually short or not foreign
   std::uint64_t cookie = 0;  ///< returned with completions
 };

@@ -127,6 +127,33 @@ inline void announced_messages_are_brought_when_asked_for(bench& b) {
     }
 }
 
+/// If a fetch has too little memory for its message, or none, the receiver gets only the length and the tally of the
+/// message. The next message arrives.
+inline void announced_messages_without_room_are_dropped(bench& b) {
+  b.start(2);
+  std::vector<route> routes = kinds_of_route(20'000);
+  std::erase_if(routes, [](const route& one) { return one.in_place; });
+  for (route& one : routes) one.announced = true;
+  b.connect(routes);
+  round_no round = 0;
+  for (const std::uint64_t bytes : {1u, 17u, 8192u, 8193u, 20'000u})
+    for (const std::uint64_t room : {bytes - 1, std::uint64_t{0}, bytes}) {
+      const parcel what{bytes, ++round};
+      for (std::size_t i = 0; i < b.routes(); ++i) b.post_receive(i, round);
+      for (std::size_t i = 0; i < b.routes(); ++i) b.post_send(i, round, what);
+      for (std::size_t i = 0; i < b.routes(); ++i) {
+        if (!b.has(b.path(i).to)) continue;
+        b.until([&] { return b.is_received(i); }, "the announcement of a message");
+        b.fetch(i, room);
+        b.until([&] { return b.is_received(i); }, "the end of a fetch");
+        room < bytes ? b.verify_told(i, what) : b.verify(i, what);
+        b.release(i);
+      }
+      for (std::size_t i = 0; i < b.routes(); ++i) b.await_sent(i);
+      b.fence();
+    }
+}
+
 /// Two routes from the same source to two peers carry equal payloads. Two further routes carry other payloads.
 inline void edges_of_one_source_carry_the_same(bench& b) {
   b.start(3);
@@ -959,6 +986,7 @@ inline constexpr question k_questions[]{
     {"edges_of_one_source_carry_the_same", edges_of_one_source_carry_the_same},
     {"messages_without_room_are_dropped", messages_without_room_are_dropped},
     {"announced_messages_are_brought_when_asked_for", announced_messages_are_brought_when_asked_for},
+    {"announced_messages_without_room_are_dropped", announced_messages_without_room_are_dropped},
     {"null_moves_nothing_but_its_tally", null_moves_nothing_but_its_tally},
     {"rounds_run_back_to_back", rounds_run_back_to_back},
     {"rounds_may_leave_edges_out", rounds_may_leave_edges_out},

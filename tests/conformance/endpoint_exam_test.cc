@@ -49,6 +49,7 @@ constexpr sabotage k_sabotages[]{
     {fault::writes_beside, "payloads_arrive_when_received_first"},
     {fault::ignores_room, "messages_without_room_are_dropped"},
     {fault::fetches_nothing, "announced_messages_are_brought_when_asked_for"},
+    {fault::ignores_room, "announced_messages_without_room_are_dropped"},
     {fault::drops_null, "null_moves_nothing_but_its_tally"},
     {fault::loses_tally, "null_moves_nothing_but_its_tally"},
     {fault::repeats_old_message, "rounds_run_back_to_back"},

@@ -206,7 +206,7 @@ class bench {
   /// Verifies the reported length and tally (contributor count) of a message whose payload was not delivered. Also
   /// verifies that no byte was written to the target.
   void verify_told(std::size_t index, const parcel& what) const;
-  void fetch(std::size_t index);
+  void fetch(std::size_t index, std::uint64_t room = ~std::uint64_t{0});
   void release(std::size_t index);
   void await_sent(std::size_t index);
   void await_parcel(std::size_t index, const parcel& what);  ///< waits, verifies, releases
@@ -562,12 +562,13 @@ inline void bench::verify_told(std::size_t index, const parcel& what) const {
   demand(is_target_untouched(index), "route ", index, " round ", it.round, ": something was written");
 }
 
-inline void bench::fetch(std::size_t index) {
+inline void bench::fetch(std::size_t index, std::uint64_t room) {
   route_state& it = routes_[index];
   if (!has(it.path.to)) return;
   it.arrived.reset();
   arrival out{};
-  if (at(it.path.to).fetch(it.in, it.round, target_of(it), out)) it.arrived = out;
+  const message_target into(room == 0 ? nullptr : target_of(it), room);
+  if (at(it.path.to).fetch(it.in, it.round, into, out)) it.arrived = out;
 }
 
 inline void bench::verify(std::size_t index, const parcel& what) const {

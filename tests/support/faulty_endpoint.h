@@ -197,6 +197,7 @@ class faulty_endpoint final : public endpoint, public endpoint_memory, public en
   }
 
   bool fetch(link_id link, round_no round, message_target into, arrival& out) override {
+    if (has(fault::ignores_room) && into.memory != nullptr) into.bytes = message_target().bytes;
     if (!has(fault::fetches_nothing)) return good_.fetch(link, round, into, out);
     out.data = into.memory;
     return true;
