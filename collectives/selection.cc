@@ -30,7 +30,8 @@ std::string advice(std::string_view word, const Words& known) {
 struct share {
   double messages = 0;  ///< max(sent messages, received messages)
   double far = 0;       ///< fraction of messages to or from other nodes
-  double bytes = 0;     ///< time for copies and reductions, in nanoseconds
+  double copies = 0;    ///< time for copies and reductions, in nanoseconds
+  double wire = 0;      ///< time in which the network carries the rank's messages, in nanoseconds
   double handling = 0;  ///< time for the copy and the reduction of the largest message, in nanoseconds
 };
 
@@ -38,9 +39,9 @@ struct share {
 /// copy, because the transfer of cache lines from another rank takes most of the time.
 double copies_of(unsigned passes, double vector_bytes) { return vector_bytes > 512 * 1024 ? passes / 2.0 : 1; }
 
-/// Sums the work of the ops of one rank. Inside a node the transport copies received data to a buffer, except data that
+/// Sums the work of the ops of one rank. Inside a node, the transport copies received data to a buffer, except data that
 /// a reduction reads directly. If peers cannot read the memory of sent data, the sender copies the data once. Between
-/// nodes all data passes the network, which carries both directions at the same time.
+/// nodes, the network carries all data, in both directions at the same time.
 class account {
  public:
   account(const schedule& program, const topology& around, bool combines)
@@ -51,12 +52,13 @@ class account {
   share sum() {
     for (const op& o : program_.ops()) {
       if (is_communication(o.kind)) count_message(o);
-      if (o.kind == op_kind::send && is_foreign(o.a) && is_new(o)) total_.bytes += copying(o, around_.near);
-      if (o.kind == op_kind::recv && is_near(o.peer) && !o.in_place) total_.bytes += copying(o, around_.near);
-      if (o.kind == op_kind::compute) total_.bytes += copying(o, around_.near) * copies_of(passes_of(o), longest_);
+      if (o.kind == op_kind::send && is_near(o.peer) && is_foreign(o.a) && is_new(o))
+        total_.copies += copying(o, around_.near);
+      if (o.kind == op_kind::recv && is_near(o.peer) && !o.in_place) total_.copies += copying(o, around_.near);
+      if (o.kind == op_kind::compute) total_.copies += copying(o, around_.near) * copies_of(passes_of(o), longest_);
     }
     total_.messages = std::max(sends_, receives_);
-    total_.bytes += std::max(far_sent_, far_received_);
+    total_.wire = std::max(far_sent_, far_received_);
     total_.far /= std::max(1.0, sends_ + receives_);
     return total_;
   }
@@ -243,7 +245,8 @@ double predicted_ns(const algorithm& how, rank size, const shape& data, const ac
   share mean{.messages = static_cast<double>(all.messages + all.signals) / size};
   for (const share& one : some) {
     mean.far += one.far / static_cast<double>(some.size());
-    mean.bytes += one.bytes / static_cast<double>(some.size());
+    mean.copies += one.copies / static_cast<double>(some.size());
+    mean.wire += one.wire / static_cast<double>(some.size());
     mean.handling = std::max(mean.handling, one.handling);
   }
   const double per_core = around.ranks_per_core;
@@ -251,12 +254,16 @@ double predicted_ns(const algorithm& how, rank size, const shape& data, const ac
   const double hop = std::max(turns, mixed(around.near.hop, around.far.hop, mean.far));
   const double message = per_core * mixed(around.near.message, around.far.message, mean.far);
 
-  const auto work_of = [message](const share& one) { return one.messages * message + one.bytes; };
+  const auto hops = static_cast<double>(all.hops);
+  const auto work_of = [message, hops](const share& one) {
+    const double parts = std::max(1.0, one.messages / std::max(1.0, hops));
+    const auto [shorter, longer] = std::minmax(one.copies, one.wire);
+    return one.messages * message + longer + shorter / parts;
+  };
   const double average = work_of(mean);
   double busiest = average;
   for (const share& one : some) busiest = std::max(busiest, work_of(one));
   const double lopsided = busiest > 0 ? 1 - average / busiest : 0;
-  const auto hops = static_cast<double>(all.hops);
   const double longest = busiest + std::max(0.0, hops - 1) * mean.handling * lopsided;
   return hops * hop + average * per_core + longest - average;
 }

@@ -20,13 +20,16 @@
 //
 // `hops` is the number of hops in the longest chain.
 //
-// `hop`, `message` and `byte` are costs (wire_costs). The work of a rank is k * `message` for each message, plus `byte`
-// for each byte that the rank copies. Each byte that the rank exchanges with other nodes also costs `byte`, but only
-// the busier direction counts. A sum counts as one copy, or as 1.5 copies for vectors that exceed the caches. `mean` is
-// the mean work of all ranks, and `longest` is the work of the busiest rank (Graham, 1966). If other ranks have less
-// work, `longest` also includes the handling of messages for which the busiest rank waits. On a shared core, a hop
-// takes at least k^1.5 turns (topology::turn), because all k ranks run before the receiver, and because more ranks fall
-// asleep if turns are longer.
+// `hop`, `message` and `byte` are costs (wire_costs). The work of a rank has three parts: k * `message` for each
+// message, `byte` for each byte that the rank copies, and `byte` for each byte that the rank exchanges with other
+// nodes, in the busier direction. A sum counts as one copy, or as 1.5 copies for vectors that exceed the caches. While
+// the network carries one message, the rank can combine another. If the rank exchanges m messages for each hop of the
+// longest chain, these two times overlap except for 1/m of the shorter time.
+//
+// `mean` is the mean work of all ranks, and `longest` is the work of the busiest rank (Graham, 1966). If other ranks
+// have less work, `longest` also includes the handling of messages for which the busiest rank waits. On a shared core,
+// a hop takes at least k^1.5 turns (topology::turn), because all k ranks run before the receiver, and because more
+// ranks fall asleep if turns are longer.
 #pragma once
 
 #include <string>

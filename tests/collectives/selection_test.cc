@@ -110,6 +110,19 @@ TEST(selection, each_byte_between_nodes_takes_its_time_on_a_slow_network) {
   }
 }
 
+TEST(selection, the_network_carries_a_part_while_a_rank_adds_another) {
+  const wire_costs only_bytes{.hop = 0, .message = 0, .byte = 1};
+  const topology around{.nodes = {0, 1}, .near = only_bytes, .far = only_bytes};
+  const auto predicted = [&](std::string_view name) {
+    return predicted_ns(*find("allreduce", name), 2, sum_of(1 << 20), {}, around) / (4 << 20);
+  };
+  // Each rank exchanges two halves of the vector, and adds one half (1.5 copies). Rabenseifner's algorithm sends each
+  // half as one message. The ring sends each half in parts.
+  EXPECT_NEAR(predicted("rabenseifner"), 1.75, 0.01);
+  EXPECT_LT(predicted("ring"), 1.4);
+  EXPECT_GT(predicted("ring"), 1.0);
+}
+
 TEST(selection, a_name_is_taken_whatever_it_costs) {
   for (const rank per_core : {1, 16})
     for (const std::string_view name : {"recursive_doubling", "tree", "direct", "ring"})
