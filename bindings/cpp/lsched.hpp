@@ -410,7 +410,7 @@ class [[nodiscard]] partial_collective : public partial_base {
     return over<void>(result, [&](void* const* buckets) { return collected(which, buckets, limit); });
   }
 
-  /// Acts as collect for buckets that lie in separate memory.
+  /// Collects as the function above does, into buckets that lie in separate memory.
   report collect(ticket which, std::span<const std::span<T>> buckets, timeout limit = timeout::forever()) {
     return collected(which, pointers_to<void>(buckets).data(), limit);
   }

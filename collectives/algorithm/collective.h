@@ -36,7 +36,7 @@
 
 namespace lsched {
 
-/// The content of a rank's input or output, and the ranks that have the buffer.
+/// The content of an input or output buffer, and the ranks that pass such a buffer.
 enum class content : std::uint8_t { nothing, vector, own_block, all_blocks, listed_blocks };
 enum class holder : std::uint8_t { everybody, root, all_but_root };
 struct rank_buffer {

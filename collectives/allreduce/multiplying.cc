@@ -25,8 +25,8 @@ class multiplying {
         output_(output) {}
 
   // Returns true if the conditions of builder::declare_holding are satisfied: the reader of a payload waits only for
-  // sends of earlier steps. The conditions are not satisfied in place with only one step, because the reader then waits
-  // for the sends of its own step.
+  // sends of earlier steps. If the collective is in place and has only one step, the conditions are not satisfied: the
+  // reader then waits for the sends of its own step.
   bool write() {
     if (digits_.steps() == 0) {
       if (!is_in_place()) ops_.copy(input_, output_);

@@ -22,7 +22,7 @@ struct caller_lists {
 };
 
 /// The memory of a round, and memory for displacements. Displacements are computed if the caller gives none. The
-/// referenced objects are kept between rounds, so that rounds do not allocate.
+/// caller keeps the objects between rounds, so that rounds do not allocate.
 struct round_memory {
   binding& memory;
   std::vector<std::uint64_t>& input_begins;

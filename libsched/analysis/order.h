@@ -34,7 +34,7 @@ class local_order {
  public:
   explicit local_order(const schedule& program);
 
-  /// Returns the number of bytes that the order of a schedule needs.
+  /// Returns the number of bytes that a local_order of the schedule occupies.
   static std::uint64_t bytes_of(const schedule& program);
 
   /// Returns true if op `x` has always completed when op `y` fires. `x` must not be a nop that waits for all its deps:

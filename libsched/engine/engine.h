@@ -357,8 +357,8 @@ class engine {
   std::atomic<instance*> posted_{nullptr};
   bool published_ = false;
   std::uint64_t outstanding_ = 0;  ///< ops that have fired but not completed, over all instances
-  std::uint64_t jobs_ = 0;         ///< part of outstanding_: ops on the lane or the device
-  std::uint64_t device_jobs_ = 0;  ///< part of jobs_: ops on the device
+  std::uint64_t jobs_ = 0;         ///< number of outstanding ops on the lane or the device
+  std::uint64_t device_jobs_ = 0;  ///< number of outstanding ops on the device
   std::uint64_t messages_ = 0;     ///< unfinished messages of sinks
   engine_counters counters_;
   trace_buffer* trace_ = nullptr;

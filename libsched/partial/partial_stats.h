@@ -48,8 +48,8 @@ struct partial_figures {
   // --- this rank's calls, relative to the gate time: the time at which this rank's contribution was captured ---
   std::uint64_t in_time = 0;
   std::uint64_t late = 0;
-  histogram early_ns;  ///< calls in time: gate time minus time of the call, if both times are known
-  histogram late_ns;   ///< late calls: time of the call minus gate time, if both times are known
+  histogram early_ns;  ///< of calls before the gate: gate time minus time of the call, if both are known
+  histogram late_ns;   ///< of calls after the gate: time of the call minus gate time, if both are known
 
   histogram completion_ns;  ///< time from the gate time to the end of the round
 

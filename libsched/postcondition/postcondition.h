@@ -1,5 +1,5 @@
-// The postcondition of a collective defines the content that ranges of outputs must have at the end of a round, and the
-// cost of a round.
+// The postcondition of a collective defines two properties of a round: the content that ranges of outputs must have at
+// its end, and its cost.
 //
 // A postcondition is a plain value and does not depend on the algorithm. verify() checks schedules against a
 // postcondition. The required content of a range is `moved` (the input of one rank, unchanged), `reduced` (the inputs

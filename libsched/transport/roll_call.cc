@@ -25,8 +25,8 @@ void roll_call::take_answer(rank from, std::uint64_t roll, std::uint32_t fresh) 
   answers_[static_cast<std::size_t>(from)] = {roll, fresh};
 }
 
-// If this member has proposed its list, a further loss may leave too few members on this side of a network partition.
-// In this case, this member refuses its own proposal.
+// If this member has proposed a list and a further loss leaves too few members on this side of a network partition,
+// this member withdraws its proposal by refusing it.
 void roll_call::lose(rank member) {
   on_.note_lost(member);
   const bool has_proposed = on_.phase() == agreement::phase::accepted && on_.proposer() == self_;

@@ -95,7 +95,7 @@ class node_table {
   /// not included.
   node_id add(world_op id, node made, std::initializer_list<node_id> parts);
 
-  /// Adds the join of two nodes by op `id` and kernel `how`. The result has the shift of its lower operand.
+  /// Adds the join of two nodes by op `id` and kernel `how`. The result has the same shift as its operand `lower`.
   node_id add_join(world_op id, kernel how, const segment& lower, const segment& higher);
   /// Returns the expression of the higher operand, including the shift of this operand against the lower operand. If
   /// both shifts are equal, the expression is unchanged.
@@ -110,7 +110,7 @@ class node_table {
   /// marked as a part.
   node copy_of(node_id original, world_op id) const;
 
-  /// Returns the products that the sums of node `sums` contain, or nullptr if the node has no sums.
+  /// Returns the products that are added up in node `sums`, or nullptr if the node has no sums of products.
   const products* products_of(node_id sums) const {
     return nodes_[sums].products == 0 ? nullptr : &products_[nodes_[sums].products];
   }

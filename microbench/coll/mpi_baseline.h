@@ -23,7 +23,7 @@ inline constexpr mpi_form k_mpi_forms[] = {mpi_form::blocking, mpi_form::nonbloc
 /// Returns "blocking", "nonblocking", "persistent", "nonblocking-yield" or "persistent-yield".
 const char* name_of(mpi_form form);
 
-/// Returns true if this form yields the core between tests, independently of the MPI implementation.
+/// Returns true if this form calls sched_yield() between calls of MPI_Test.
 inline bool yields(mpi_form form) { return form == mpi_form::yielding || form == mpi_form::persistent_yield; }
 
 /// Returns true if this MPI implementation supports the form. MPI 4 introduced persistent collectives. Open MPI 4.1 has

@@ -181,8 +181,9 @@ class balancing {
         moved.total != counted.balance.total || gathered.most_sent != counted.gather.most_sent ? 1U : 0U;
   }
 
-  /// Adds the ratio of the words of the naive rule to the words of this rule. For phase `split`, the naive rule has
-  /// equal regions. For phase `gather`, the naive rule has the regions of this rule, and never balances shares.
+  /// Adds a column to the row: the number of words that the naive rule moves, divided by the number of words that this
+  /// rule moves. For phase `split`, the naive rule has equal regions. For phase `gather`, the naive rule has the
+  /// regions of this rule, and never balances shares.
   void compare(result& row) const {
     const bool is_split = row.at("phase") == "split";
     const result& naive = *std::ranges::find_if(rows_, [&](const result& other) {

@@ -279,8 +279,8 @@ TEST(death, every_survivor_learns_who_died_and_ends_in_good_order) {
 TEST(death_soak, every_survivor_learns_who_died_and_ends_in_good_order) { kill_many(900); }
 TEST(death_soak, a_rank_with_gigabytes_is_missed_as_soon) { kill_many(12, {.bytes = std::size_t{2} << 30}); }
 
-/// Kills ranks that write a core file, in `points` worlds. If the machine writes core files to the current directory, a
-/// core file must be in the folder.
+/// In each of `points` worlds, kills a rank by a signal that makes the rank write a core file. If the machine writes
+/// core files to the current directory, checks that a core file exists there.
 void dump_many(std::uint64_t points, std::size_t bytes) {
   std::array<char, 40> folder{"/tmp/lsched-core-XXXXXX"};
   ASSERT_NE(mkdtemp(folder.data()), nullptr);

@@ -19,7 +19,8 @@ constexpr std::size_t k_least_room = 2 * 1024;
 constexpr std::size_t k_buffered_stores = 4;
 constexpr std::uint64_t k_naps_in_vain = 2;
 
-threads* g_here = nullptr;  ///< system of the running thread; null outside of explored threads
+/// The system to which the running thread belongs. Null if the explorer did not start the running thread.
+threads* g_here = nullptr;
 
 // The bits of a move. Bits 0-7: index of the thread. Bit 8 means that the thread's oldest buffered store reaches
 // memory. Bit 9 means that the thread's deadline passes. Bit 10 means that the thread's nap ends. Bits 16-31: index of

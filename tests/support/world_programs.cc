@@ -22,7 +22,7 @@ struct program {
   enum class deed : std::uint8_t { split, create, run, destroy, close };
   struct step {
     deed what{};
-    std::size_t world = 0;                ///< split, create, close: world of the step
+    std::size_t world = 0;                ///< for split, create and close: the world in which the step happens
     std::vector<std::int32_t> colours{};  ///< split: colour of each rank of the world
     std::vector<std::int32_t> keys{};
     std::map<std::int32_t, std::size_t> made{};  ///< split: index of the new world of each colour

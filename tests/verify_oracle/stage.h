@@ -31,8 +31,9 @@ struct stage_part {
 struct stage_rank {
   const schedule* program = nullptr;
   stage_op first = 0;
-  stage_op entry = k_no_stage_op;  ///< op by which the rank enters a round: the capture or, without a capture, the
-                                   ///< call; none if the rank enters when it begins the round
+  stage_op entry = k_no_stage_op;  ///< op by which the rank enters a round: the capture, or the call op of a
+                                   ///< schedule without capture. If the schedule has neither op, the rank enters
+                                   ///< the round at once
   stage_op call = k_no_stage_op;
   stage_op full_call = k_no_stage_op;  ///< call op of rounds that wait for all ranks
   bool captures = false;

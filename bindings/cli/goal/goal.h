@@ -95,11 +95,11 @@ struct goal_export {
 /// that tests for an empty list uses the list's typical length.
 ///
 /// GOAL has no or-dependencies, no signals, and no ops that do not start. So the round is simulated first, and the
-/// program describes this execution. In the simulation only as many ranks call as the activation policy needs. These
-/// are the first candidates in the cyclic order of ranks, beginning with `initiator`. With policy `full`, every rank
-/// calls. Every rank has a contribution. A message takes one unit of time, and everything else takes no time. If an op
-/// needs fewer tokens than it has deps, the deps whose tokens came first become "requires". Ops that did not start are
-/// left out. Signals become messages of 1 byte, with tags above all tags of payload.
+/// program describes this execution. In the simulation, no more ranks call for the round than the activation policy
+/// needs. These ranks are the first candidates in the cyclic order of ranks, beginning with `initiator`. With policy
+/// `full`, every rank calls. Every rank has a contribution. A message takes one unit of time, and everything else takes
+/// no time. If an op needs fewer tokens than it has deps, the deps whose tokens came first become "requires". Ops that
+/// did not start are left out. Signals become messages of 1 byte, with tags above all tags of payload.
 ///
 /// Fails with `argument` if there is no world, or if the scenario is invalid. Fails with `unmatched` if the round does
 /// not end, and names the rank. Fails with `constraint` if no tags are left for signals.

@@ -85,8 +85,8 @@ class region_parts {
 /// turn, from round to round. So every pair of ranks gets an additional item sooner or later, even if k < P.
 ///
 /// So a rank sends at most k - ceil(k/P) items to others, which is at most k (P-1)/P. The capacity depends only on
-/// distance and round. So an owner also receives at most k - ceil(k/P) items from others. Exception: if k = 1, all
-/// distances, 0 included, get the single item in turn. Otherwise no rank would ever send an item.
+/// distance and round. So the owner of a region also receives at most k - ceil(k/P) items from others. Exception: if k
+/// = 1, all distances, 0 included, get the single item in turn. Otherwise no rank would ever send an item.
 ///
 /// `round` must be equal on all ranks.
 std::uint64_t capacity_at(const sparse_problem& problem, rank distance, round_no round);

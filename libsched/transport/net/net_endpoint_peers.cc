@@ -174,7 +174,7 @@ void net_endpoint::verify_suspects() {
   report_losses(first);
 }
 
-/// Reads the kernel's state of all control connections. Returns whether an answer is missing.
+/// Reads the kernel's state of all control connections. Returns whether the kernel of a peer has not answered yet.
 bool net_endpoint::note_silence(clock::time_point now) {
   bool is_any_unanswered = false;
   for (const auto& with : connections_) {
