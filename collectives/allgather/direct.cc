@@ -49,7 +49,8 @@ constexpr algorithm direct_of(const collective& of) {
       .name = "direct",
       .add = add_direct,
       .needs = {.moves_lists = true, .summary = "any P; every rank sends to every rank, one hop; for shared memory"},
-      .cost_of = cost_of_direct};
+      .cost_of = cost_of_direct,
+      .looks_at = {.segment = true}};
 }
 
 }  // namespace

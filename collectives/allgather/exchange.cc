@@ -196,14 +196,16 @@ constinit const algorithm k_alltoall_direct{
     .name = "direct",
     .add = add_exchange<blocks_of_alltoall, no_window>,
     .needs = {.moves_lists = true, .summary = "any P; all pairs at once, one hop"},
-    .cost_of = cost_of_alltoall};
+    .cost_of = cost_of_alltoall,
+    .looks_at = {.segment = true}};
 
 constinit const algorithm k_alltoallv_direct{
     .of = &k_alltoallv,
     .name = "direct",
     .add = add_exchange<listed_and_empty_blocks, no_window>,
     .needs = {.in_place = false, .summary = "any P; all pairs at once, one hop"},
-    .cost_of = cost_of_alltoallv<no_window>};
+    .cost_of = cost_of_alltoallv<no_window>,
+    .looks_at = {.segment = true}};
 
 constinit const algorithm k_alltoallv_pairwise{
     .of = &k_alltoallv,
@@ -211,13 +213,15 @@ constinit const algorithm k_alltoallv_pairwise{
     .add = add_exchange<listed_and_empty_blocks, window_of>,
     .needs = {.in_place = false,
               .summary = "any P; at most 8 peers at a time, or radix; for many ranks and long blocks"},
-    .cost_of = cost_of_alltoallv<window_of>};
+    .cost_of = cost_of_alltoallv<window_of>,
+    .looks_at = {.segment = true, .radix = true}};
 
 constinit const algorithm k_neighbor_exchange_direct{
     .of = &k_neighbor_exchange,
     .name = "direct",
     .add = add_exchange<listed_blocks, no_window>,
     .needs = {.in_place = false, .summary = "any graph of neighbours; all blocks at once, one hop"},
-    .cost_of = cost_of_list};
+    .cost_of = cost_of_list,
+    .looks_at = {.segment = true}};
 
 }  // namespace lsched

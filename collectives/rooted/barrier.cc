@@ -98,13 +98,15 @@ constinit const algorithm k_barrier_k_dissemination{
     .add = [](builder& to, const shape& data, buffer_id, buffer_id,
               op_id entry) { return add_barrier(to, entry, radix_of(data)); },
     .needs = {.summary = "any P; ceil(log4 P) steps of three signals, or of radix k; for a core for every rank"},
-    .cost_of = [](rank size, const shape& data) { return cost_of_dissemination(size, radix_of(data)); }};
+    .cost_of = [](rank size, const shape& data) { return cost_of_dissemination(size, radix_of(data)); },
+    .looks_at = {.radix = true}};
 
 constinit const algorithm k_barrier_tree{
     .of = &k_barrier,
     .name = "tree",
     .add = add_tree,
     .needs = {.summary = "any P; 2(P-1) signals, the fewest, along a tree; for ranks that share cores"},
-    .cost_of = cost_of_tree};
+    .cost_of = cost_of_tree,
+    .looks_at = {.radix = true}};
 
 }  // namespace lsched

@@ -121,27 +121,31 @@ constinit const algorithm k_bcast_flat{.of = &k_bcast,
                                        .name = "flat",
                                        .add = add_bcast<true>,
                                        .needs = {.summary = "any P; the root sends to every rank, one hop"},
-                                       .cost_of = cost_of_bcast<true>};
+                                       .cost_of = cost_of_bcast<true>,
+                                       .looks_at = {.segment = true}};
 
 constinit const algorithm k_bcast_binomial{
     .of = &k_bcast,
     .name = "binomial",
     .add = add_bcast<false>,
     .needs = {.summary = "any P; a k-nomial tree (radix 2), log2 P hops with the entire vector"},
-    .cost_of = cost_of_bcast<false>};
+    .cost_of = cost_of_bcast<false>,
+    .looks_at = {.segment = true, .radix = true}};
 
 constinit const algorithm k_reduce_flat{
     .of = &k_reduce,
     .name = "flat",
     .add = add_reduce<true>,
     .needs = {.summary = "any P and root; every rank sends to the root, one hop; rank order"},
-    .cost_of = cost_of_reduce<true>};
+    .cost_of = cost_of_reduce<true>,
+    .looks_at = {.segment = true}};
 
 constinit const algorithm k_reduce_binomial{
     .of = &k_reduce,
     .name = "binomial",
     .add = add_reduce<false>,
     .needs = {.summary = "any P and root; a k-nomial tree (radix 2), log2 P hops; rank order"},
-    .cost_of = cost_of_reduce<false>};
+    .cost_of = cost_of_reduce<false>,
+    .looks_at = {.segment = true, .radix = true}};
 
 }  // namespace lsched

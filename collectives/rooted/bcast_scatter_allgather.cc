@@ -76,6 +76,7 @@ constinit const algorithm k_bcast_scatter_allgather{
     .name = "scatter_allgather",
     .add = add_by<scatter_allgather>,
     .needs = {.summary = "any P; P-1 blocks, two hops, no rank sends more than the vector; for long vectors"},
-    .cost_of = cost_of_bcast};
+    .cost_of = cost_of_bcast,
+    .looks_at = {.segment = true}};
 
 }  // namespace lsched

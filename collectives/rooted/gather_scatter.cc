@@ -169,7 +169,12 @@ fragment add_tree(builder& to, const shape& data, buffer_id input, buffer_id out
 
 template <fragment (block_tree::*write)()>
 constexpr algorithm flat_of(const collective& of, std::string_view summary) {
-  return {&of, "flat", add_tree<true, write>, {.moves_lists = true, .summary = summary}, cost_of_tree<true>};
+  return {&of,
+          "flat",
+          add_tree<true, write>,
+          {.moves_lists = true, .summary = summary},
+          cost_of_tree<true>,
+          {.segment = true}};
 }
 
 template <fragment (block_tree::*write)()>
@@ -178,7 +183,8 @@ constexpr algorithm binomial_of(const collective& of) {
           "binomial",
           add_tree<false, write>,
           {.summary = "any P and root; a k-nomial tree (radix 2), log2 P hops; for short blocks"},
-          cost_of_tree<false>};
+          cost_of_tree<false>,
+          {.segment = true, .radix = true}};
 }
 
 constexpr std::string_view k_to_root = "any P and root; every rank sends to the root, one hop";

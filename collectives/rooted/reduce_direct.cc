@@ -113,6 +113,7 @@ constinit const algorithm k_reduce_direct{
     .name = "direct",
     .add = add_by<reduce_by_blocks>,
     .needs = {.summary = "any P and root; every rank combines one block, two hops; rank order; for long vectors"},
-    .cost_of = cost_of_direct};
+    .cost_of = cost_of_direct,
+    .looks_at = {.segment = true}};
 
 }  // namespace lsched

@@ -169,6 +169,7 @@ fragment add(builder& to, const shape& data, buffer_id input, buffer_id output, 
 
 constexpr constraints k_doubling{.summary = "any P; log2 P steps with the entire vector; rank order"};
 constexpr constraints k_chain{.summary = "any P; from rank to rank, in segments; rank order; for long vectors"};
+constexpr tunables k_uses_segment{.segment = true};
 
 }  // namespace
 
@@ -176,7 +177,9 @@ constinit const algorithm k_scan_recursive_doubling{&k_scan, "recursive_doubling
                                                     k_doubling, cost_of_doubling};
 constinit const algorithm k_exscan_recursive_doubling{
     &k_exscan, "recursive_doubling", add<doubling, &doubling::write_exscan>, k_doubling, cost_of_doubling};
-constinit const algorithm k_scan_chain{&k_scan, "chain", add<chain, &chain::write_scan>, k_chain, cost_of_chain};
-constinit const algorithm k_exscan_chain{&k_exscan, "chain", add<chain, &chain::write_exscan>, k_chain, cost_of_chain};
+constinit const algorithm k_scan_chain{&k_scan, "chain",       add<chain, &chain::write_scan>,
+                                       k_chain, cost_of_chain, k_uses_segment};
+constinit const algorithm k_exscan_chain{&k_exscan, "chain",       add<chain, &chain::write_exscan>,
+                                         k_chain,   cost_of_chain, k_uses_segment};
 
 }  // namespace lsched

@@ -84,6 +84,36 @@ TEST(registry, schedules_are_named_after_their_algorithm_on_every_rank) {
   }
 }
 
+/// Returns whether the change to the request changes the schedule of a rank in any of several worlds.
+template <class Change>
+bool changes_schedules(const algorithm& it, const Change& change) {
+  for (const rank size : {2, 3, 5, 7, 8})
+    for (const std::uint64_t count : {1u, 40u}) {
+      shape usual = data_for(it, size, count);
+      for (rank r = 0; it.looks_at.nodes && r < size; ++r) usual.nodes.push_back(r / 3);
+      shape other = usual;
+      change(other);
+      for (const rank r : {0, size / 2, size - 1}) {
+        const auto one = it.generate({r, size}, usual, starts_for(it).front());
+        const auto two = it.generate({r, size}, other, starts_for(it).front());
+        if (one && two && to_text(**one) != to_text(**two)) return true;
+      }
+    }
+  return false;
+}
+
+// variants_of() selects the requests that are proved by these declarations.
+TEST(registry, algorithms_declare_the_members_of_requests_that_they_use) {
+  for (const algorithm& it : algorithms()) {
+    const std::string name = std::string(it.of->name) + "/" + std::string(it.name);
+    const bool uses_segment = changes_schedules(it, [](shape& data) { data.segment = 3; });
+    const bool uses_radix = changes_schedules(it, [](shape& data) { data.radix = 2; }) ||
+                            changes_schedules(it, [](shape& data) { data.radix = 3; });
+    EXPECT_EQ(it.looks_at.segment, uses_segment) << name;
+    EXPECT_EQ(it.looks_at.radix, uses_radix) << name;
+  }
+}
+
 // --- costs -------------------------------------------------------------------------------------------------
 
 /// Returns whether every op uses whole buffers. A symbolic_world cannot run other schedules.
