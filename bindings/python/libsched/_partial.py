@@ -333,6 +333,8 @@ def make_partial(world: World, count: int, dtype: Any, *, collective: str | None
     numbers = {name: whole_number(given, name, 0, _core.LARGEST_PARTIAL[name])
                for name, given in {"count": count, **numbers}.items()}
     count = numbers["count"]
+    if wanted is not None:
+        wanted.count, wanted.dtype = count, number
     sizes = [whole_number(each, "an entry of buckets") for each in buckets or ()]
     cuts = [whole_number(each, "an entry of tensors") for pair in tensors or () for each in pair]
     reduction = 0 if op is None else reduction_number(op, kind)
