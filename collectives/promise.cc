@@ -148,9 +148,8 @@ result<world_promise> promise_for(std::span<const schedule_ptr> world, const ask
   if (of->activates && first.starts().policy == activation_policy::none)
     return failure{
         status::argument,
-        std::string(of->name) +
-            " is required, which is a partial collective, but the schedules have no activation policy: name a "
-            "collective that is not partial"};
+        "the required collective " + std::string(of->name) +
+            " is partial, but the schedules have no activation policy: name a collective that is not partial"};
   if (!of->activates && first.starts().is_woken())
     return failure{status::argument, std::string(of->name) + " is required, but the schedules start by " +
                                          words_for(first.starts()) +

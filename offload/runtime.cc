@@ -51,7 +51,8 @@ runtime::~runtime() {
 std::optional<failure> runtime::attach(gpu_choice which) {
   const std::lock_guard lock(attaching_);
   if (device_ != nullptr)
-    return failure{status::state, "this rank has a device already, and can attach only one: " + device_->name()};
+    return failure{status::state,
+                   "the device " + device_->name() + " is attached already, and a rank can attach only one device"};
   which.local_rank = static_cast<std::uint32_t>(net_->place().self) % std::max(local_ranks_, 1u);
   auto opened = open_gpu(which, *net_);
   if (!opened) return opened.error();

@@ -99,7 +99,9 @@ class op_check {
 
   bool check_kernel() {
     const bool has_parameters = op_.kind == op_kind::compute && row_of(op_.what).has_parameters();
-    if (has_parameters && op_.tag >= in_.parameters.size()) return refuse("has parameters that do not exist");
+    if (has_parameters && op_.tag >= in_.parameters.size())
+      return refuse("has parameter index " + std::to_string(op_.tag) + ", but the schedule has " +
+                    counted(in_.parameters.size(), "parameter set"));
     const std::string why = validate_kernel(op_, has_parameters ? in_.parameters[op_.tag] : parameter_values{});
     return why.empty() || refuse(why);
   }

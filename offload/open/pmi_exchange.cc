@@ -64,7 +64,8 @@ class pmi_client {
     if (auto why = ask("cmd=get_maxes", "maxes")) return why;
     const auto longest = parse_number<std::uint64_t>(value_of("vallen_max"));
     if (!longest || *longest <= 2 * k_exchanged_bytes)
-      return refused("the process manager allows values of only \"" + value_of("vallen_max") + "\" characters");
+      return refused("the process manager accepts values of at most \"" + value_of("vallen_max") +
+                     "\" characters, which are too few: start the job by another launcher, such as lsched run");
     if (auto why = ask("cmd=get_my_kvsname", "my_kvsname")) return why;
     space_ = value_of("kvsname");
     return std::nullopt;
@@ -108,7 +109,8 @@ class pmi_client {
     const std::string code = value_of("rc");
     if (value_of("cmd") == expected && (code.empty() || code == "0")) return std::nullopt;
     return refused("the process manager has answered \"" + answer_.substr(0, 100) + "\" to \"" +
-                   request.substr(0, request.find(' ')) + "\"");
+                   request.substr(0, request.find(' ')) +
+                   "\", which is an error: start the job by another launcher, such as lsched run");
   }
 
   /// Waits until the connection is ready for an event. Returns TIMEOUT after `deadline`.

@@ -19,8 +19,8 @@ def allreduce(group: Any, tensor: torch.Tensor, opts: Any) -> Work:
     """
     expect_host(tensor, "sparse sums")
     if opts.reduceOp != ReduceOp.SUM or not tensor.is_floating_point():
-        raise as_torch_error(Unsupported("lsched supports only the sum of sparse tensors with a floating dtype: "
-                                         "convert the tensor, or pass tensor.to_dense()",
+        raise as_torch_error(Unsupported("lsched reduces sparse tensors only by SUM, and only with a floating dtype: "
+                                         "use tensor.to_dense() for other reductions and dtypes",
                                          "LSCHED_ERR_UNSUPPORTED"))
     limit = seconds(opts.timeout, group._limit)
     mine = tensor.detach().coalesce()
