@@ -39,9 +39,9 @@ struct share {
 /// copy, because the transfer of cache lines from another rank takes most of the time.
 double copies_of(unsigned passes, double vector_bytes) { return vector_bytes > 512 * 1024 ? passes / 2.0 : 1; }
 
-/// Sums the work of the ops of one rank. Inside a node, the transport copies received data to a buffer, except data that
-/// a reduction reads directly. If peers cannot read the memory of sent data, the sender copies the data once. Between
-/// nodes, the network carries all data, in both directions at the same time.
+/// Sums the work of the ops of one rank. Inside a node, the transport copies received data to a buffer, except data
+/// that a reduction reads directly. If peers cannot read the memory of sent data, the sender copies the data once.
+/// Between nodes, the network carries all data, in both directions at the same time.
 class account {
  public:
   account(const schedule& program, const topology& around, bool combines)

@@ -185,8 +185,9 @@ class endpoint {
   bool is_moving() const { return is_moving_; }
 
   /// Wakes the sleeping peers for which any call has published anything since the last flush: messages, signals,
-  /// releases, credits, records of boards, cancellations. Polling peers receive messages without a flush. The engine's owner flushes when it has nothing more to
-  /// publish, before any long operation, and before it sleeps or releases the engine.
+  /// releases, credits, records of boards, cancellations. Polling peers receive messages without a flush. The engine's
+  /// owner flushes when it has nothing more to publish, before any long operation, and before it sleeps or releases the
+  /// engine.
   virtual void flush() {}
 
   /// Returns whether any posted or armed operation waits for a message.

@@ -20,8 +20,8 @@ class endpoint_liveness {
 
   /// Searches for peers that have died, and for closed peers for which this rank still waits. Records these peers as
   /// lost. Returns the first lost rank on record, or k_no_rank. Also reports departures (cancellation::is_departure).
-  /// This function makes system calls, so it should be called only when the rank is idle. If it reads an event that only
-  /// poll() can report, it rings this rank's own bell, because the rank may be about to sleep.
+  /// This function makes system calls, so it should be called only when the rank is idle. If it reads an event that
+  /// only poll() can report, it rings this rank's own bell, because the rank may be about to sleep.
   virtual rank find_dead_peer() { return k_no_rank; }
 
   /// Returns whether the loss of a rank is on record.

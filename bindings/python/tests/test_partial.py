@@ -251,7 +251,8 @@ def test_sparse_keeps_what_it_does_not_send():
 def test_a_partial_sparse_sum_delivers_the_largest_elements():
     def body(world):
         gradient, update = np.arange(10, dtype="f4") * (world.rank + 1), np.zeros(10, "f4")
-        with world.partial(10, "f4", activation="full", lag="accumulate", sparse={"k": 4, "algorithm": "topka"}) as sums:
+        with world.partial(10, "f4", activation="full", lag="accumulate",
+                           sparse={"k": 4, "algorithm": "topka"}) as sums:
             report = sums.collect(sums.offer(gradient), update, LIMIT)
             assert report.has_result and report.contributors == 3
         assert np.allclose(update, np.where(np.arange(10) < 6, 0, 2 * np.arange(10)))

@@ -101,8 +101,9 @@ class StreamPlace(Place):
 
 
 class Kind:
-    """All schedules for one request, each with its memory (a place). Every rank creates and uses the places in the order
-    of its calls.
+    """All schedules for one request, each with its memory (a place).
+
+    Every rank creates and uses the places in the order of its calls.
 
     `device` is the device with the memory of the rounds; None: host memory.
     """

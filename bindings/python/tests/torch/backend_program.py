@@ -462,8 +462,8 @@ def check_persistent_schedules_beside_torch(ranks):
 
 
 def check_many_shapes(ranks):
-    """Uses more kinds of calls than a group keeps schedules for. A group then closes the schedules of the kind that was
-    unused for the longest time, and all ranks must close the same kind."""
+    """Uses more kinds of calls than a group keeps schedules for. A group then closes the schedules of
+    the oldest kind, which must be the same kind on all ranks."""
     for count in range(1, 600):
         mine = torch.ones(count)
         work = dist.all_reduce(mine, async_op=count % 3 == 0)

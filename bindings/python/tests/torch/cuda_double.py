@@ -84,7 +84,7 @@ def capture(one: Stream):
 
 
 class Temporary:
-    """Stands for a tensor that a torch.distributed Work keeps alive. Records the streams in which the tensor is used."""
+    """Stands for a tensor that a Work of torch keeps alive. Records the streams in which the tensor is used."""
 
     def __init__(self) -> None:
         self.used_in: list[Stream] = []
