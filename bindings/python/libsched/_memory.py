@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from . import _core, _cuda
 from ._errors import ArgumentError, Unsupported
-from ._words import DTYPE_NAMES, DTYPES, ITEM_BYTES, dtype_kind, dtype_number
+from ._words import DTYPE_NAMES, DTYPES, ITEM_BYTES, dtype_kind, dtype_number, whole_number
 
 
 class Memory(NamedTuple):
@@ -151,13 +151,20 @@ def expect_declared(what: str, given: list[tuple], declared: list[tuple]) -> Non
 
 
 def numbers(array: Any, is_written: bool = False, name: str = "counts") -> Memory:
-    """Returns the memory of an array of 64-bit integers that the library reads during a round. A list is copied."""
+    """Returns the memory of an array of 64-bit integers that the library uses during a round.
+
+    A list that the library only reads is copied. The library cannot write to a list.
+    """
     if array is None:
         return NOTHING
     if isinstance(array, (list, tuple)):
         from array import array as flat
 
-        array = flat("Q", array)
+        if is_written:
+            raise ArgumentError(f"{name} is a {type(array).__name__}, to which the library cannot write: give an array "
+                                "of 64-bit integers",
+                                "LSCHED_ERR_ARGUMENT")
+        array = flat("Q", [whole_number(each, f"an entry of {name}") for each in array])
     memory = look_at_host(array, is_written, name=name)
     if memory.dtype not in (DTYPES["uint64"], DTYPES["int64"]):
         raise ArgumentError(f"{name} has the dtype {memory.dtype_name}: give integers of 64 bits",

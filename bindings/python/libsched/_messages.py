@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from typing import TYPE_CHECKING, Any
 
 from . import _core
-from ._errors import Error
-from ._memory import look_at_host
+from ._errors import ArgumentError, Error
+from ._memory import Memory, look_at_host
 from ._words import ITEM_BYTES
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ class Mailbox(_core.Mailbox):
 
     def send(self, to: int, data: Any, tag: int = 0) -> Message:
         """Posts a send of the bytes of an array to rank `to`, which may be this rank. Does not block."""
-        memory = look_at_host(data, False, name="data")
+        memory = _memory_of(data, False)
         return self._send(to, tag, memory.address, _bytes_of(memory), memory.keeps)
 
     def receive(self, source: int, data: Any, tag: int = ANY_TAG) -> Message:
@@ -47,7 +48,7 @@ class Mailbox(_core.Mailbox):
 
         If the message is longer than the array, Message.wait() raises BoundsError.
         """
-        memory = look_at_host(data, True, name="data")
+        memory = _memory_of(data, True)
         return self._receive(source, tag, memory.address, _bytes_of(memory), memory.keeps)
 
     def close(self) -> None:
@@ -77,11 +78,17 @@ class Mailbox(_core.Mailbox):
                 self.world._abandoned.append(self)
 
     def __del__(self) -> None:
-        if self.world is None or not self.is_open or not self.world.is_open:
+        if self.world is None or not self.is_open or not self.world.is_open or sys.is_finalizing():
             return
         warnings.warn("a mailbox was not closed: call close(), or use a with statement", ResourceWarning, source=self)
         self._abandon()
 
 
-def _bytes_of(memory) -> int:
+def _memory_of(data: Any, is_written: bool) -> Memory:
+    if data is None:
+        raise ArgumentError("data must be an array, not None", "LSCHED_ERR_ARGUMENT")
+    return look_at_host(data, is_written, name="data")
+
+
+def _bytes_of(memory: Memory) -> int:
     return memory.count * ITEM_BYTES[memory.dtype]

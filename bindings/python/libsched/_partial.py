@@ -13,7 +13,7 @@ from ._errors import ArgumentError, Error, Mismatch, StateError
 from ._memory import NOTHING, Memory, look_at_host
 from ._schedule import Schedule, Ticket
 from ._words import (DIVISORS, DTYPE_NAMES, ITEM_BYTES, LAGS, dtype_kind, dtype_number, number_of,
-                     reduction_number, text_of, whole_number)
+                     reduction_number, tensor_numbers, text_of, whole_number)
 
 if TYPE_CHECKING:
     from ._world import World
@@ -326,7 +326,10 @@ def make_partial(world: World, count: int, dtype: Any, *, collective: str | None
     wanted = None
     if sparse is not None:
         options = dict(sparse) if isinstance(sparse, dict) else {"k": sparse}
-        wanted = request_of(**options)
+        try:
+            wanted = request_of(**options)
+        except TypeError as why:
+            raise TypeError(f"sparse: {str(why).removeprefix('request_of() ')}") from None
     for name in numbers:
         if name not in _core.LARGEST_PARTIAL:
             raise TypeError(f"a partial collective has no option {name!r}")
@@ -336,7 +339,7 @@ def make_partial(world: World, count: int, dtype: Any, *, collective: str | None
     if wanted is not None:
         wanted.count, wanted.dtype = count, number
     sizes = [whole_number(each, "an entry of buckets") for each in buckets or ()]
-    cuts = [whole_number(each, "an entry of tensors") for pair in tensors or () for each in pair]
+    cuts = tensor_numbers(tensors or ())
     reduction = 0 if op is None else reduction_number(op, kind)
     start = text_of(activation, "activation") or ""
     handle = _core.partial(world, text_of(collective, "collective"), sizes, number, reduction, start,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import sys
 import warnings
 import weakref
 from typing import TYPE_CHECKING, Any, Iterable, TypeVar
@@ -56,6 +57,7 @@ class Schedule(_core.Schedule):
     _dtype = 0
     _kind = ""  # as Memory.kind
     _blocks = (0, 0)
+    _tensors = 1
 
     def __init__(self, world: World, handle: int, sources: Iterable[Memory] = (),
                  targets: Iterable[Memory] = ()) -> None:
@@ -156,9 +158,9 @@ class Schedule(_core.Schedule):
         if counts.keeps is None:
             return
         lengths, begins = values(counts), values(displacements)
-        for name, given in (("counts", lengths), ("displacements", begins)):
-            if len(given) != blocks and (name == "counts" or given):
-                raise ArgumentError(f"{what}_{name} has {len(given)} numbers: expected {blocks}, a number for each "
+        for name, given in (("counts", counts), ("displacements", displacements)):
+            if given.keeps is not None and given.count != blocks:
+                raise ArgumentError(f"{what}_{name} has {given.count} numbers: expected {blocks}, a number for each "
                                     "block",
                                     "LSCHED_ERR_ARGUMENT")
         end = max((b + n for b, n in zip(begins, lengths)), default=0) if begins else sum(lengths)
@@ -186,7 +188,7 @@ class Schedule(_core.Schedule):
 
         All ranks get the same result.
         """
-        return self._non_finite_tensors(getattr(self, "_tensors", 1))
+        return self._non_finite_tensors(self._tensors)
 
     # --- the end -------------------------------------------------------------------------------------------------
 
@@ -258,7 +260,7 @@ class Schedule(_core.Schedule):
                 self.world._abandoned.append(self)  # also keeps the arrays, which are still in use
 
     def __del__(self) -> None:
-        if self.world is None or not self.is_open or not self.world.is_open:
+        if self.world is None or not self.is_open or not self.world.is_open or sys.is_finalizing():
             return
         try:
             warnings.warn(f"a schedule was not closed: {self!r}. Call close(), or use a with statement",

@@ -117,8 +117,14 @@ def make_coo(world: World, indices: Any, values: Any, item_count: Any, out_indic
     found, sums = numbers(out_indices, True, "out_indices"), look_at_host(out_values, True, name="out_values")
     number = numbers(out_count, True, "out_count")
     vector = look_at_host(dense, True, name="dense") if dense is not None else NOTHING
-    handle = _core.coo(world, places.address, items.address, given.address, min(places.count, items.count),
-                       found.address, sums.address, number.address, min(found.count, sums.count), vector.address,
-                       whole_number(count, "count"), real_dtype("a sparse sum", items, sums, vector),
+    count = whole_number(count, "count")
+    for name, length, wanted in (("item_count", given.count, 1), ("out_count", number.count, 1),
+                                 ("values", items.count, places.count), ("out_values", sums.count, found.count),
+                                 ("dense", vector.count, 0 if dense is None else count)):
+        if length != wanted:
+            raise ArgumentError(f"{name} has {length} elements: expected {wanted}", "LSCHED_ERR_ARGUMENT")
+    handle = _core.coo(world, places.address, items.address, given.address, places.count, found.address, sums.address,
+                       number.address, found.count, vector.address, count,
+                       real_dtype("a sparse sum", items, sums, vector),
                        number_of(REGIONS, regions, "regions") == 1)
     return Schedule(world, handle, [places, items, given], [found, sums, number, vector])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ._errors import ArgumentError
@@ -59,6 +60,16 @@ def whole_number(given: Any, what: str, least: int = 0, most: int = 2**64 - 1) -
     if number is None or not least <= number <= most:
         raise ArgumentError(f"{what} is {given!r}: give a whole number from {least} to {most}", "LSCHED_ERR_ARGUMENT")
     return number
+
+
+def tensor_numbers(tensors: Iterable[Any]) -> list[int]:
+    """Returns the numbers of (begin, count) pairs as one list. Raises ArgumentError for an entry of another form."""
+    numbers = []
+    for pair in tensors:
+        if not isinstance(pair, Sequence) or len(pair) != 2:
+            raise ArgumentError(f"an entry of tensors is {pair!r}: give a pair (begin, count)", "LSCHED_ERR_ARGUMENT")
+        numbers += [whole_number(each, "an entry of tensors") for each in pair]
+    return numbers
 
 
 def text_of(given: Any, what: str) -> str | None:

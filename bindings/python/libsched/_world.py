@@ -15,8 +15,8 @@ from ._partial import Partial, make_partial
 from ._schedule import Schedule
 from ._schedule_file import declared_buffers
 from ._sparse import Sparse, make_coo, make_sparse
-from ._words import (DIVISORS, IDLE, LANES, PROGRESS, dtype_kind, dtype_number, number_of, reduction_number, text_of,
-                     whole_number)
+from ._words import (DIVISORS, IDLE, LANES, PROGRESS, dtype_kind, dtype_number, number_of, reduction_number,
+                     tensor_numbers, text_of, whole_number)
 
 if TYPE_CHECKING:
     from ._builder import Builder
@@ -418,9 +418,7 @@ class World(_core.World):
         lists (begin, count) of each tensor, ascending and disjoint; None: the vector is one tensor.
         Schedule.non_finite_tensors() reports NaN and infinities. docs/reference/adasum.md has the details.
         """
-        made = self._elementwise("adasum", input, output, None, tensors=tensors, algorithm=algorithm, dtype=dtype)
-        made._tensors = 1 if tensors is None else len(tensors)
-        return made
+        return self._elementwise("adasum", input, output, None, tensors=tensors, algorithm=algorithm, dtype=dtype)
 
     @collective_call
     def collective(self, name: str, input: Any = None, output: Any = None, *, dtype: Any = None,
@@ -428,14 +426,17 @@ class World(_core.World):
         """Creates any collective of the table in lsched.h.
 
         The options are members of lsched_collective_desc: count, counts, recv_counts, destinations, sources, op,
-        divisor, root, algorithm, segment_bytes, radix, tensors, depth and capacity. `capacity` is for collectives whose
-        counts and arrays come with each round (Schedule.start_with). `capacity` is the maximum number of elements of a
-        block, or libsched.ANY_COUNT. To run in place, pass the same array twice.
+        divisor, root, algorithm, segment_bytes, radix, tensors, depth and capacity. Counts are numbers of elements of
+        the arrays, also if the elements are complex. `capacity` is for collectives whose counts and arrays come with
+        each round (Schedule.start_with). `capacity` is the maximum number of elements of a block, or
+        libsched.ANY_COUNT. To run in place, pass the same array twice.
         """
         source = look(input, False, dtype, "input")
         target = look(output, True, dtype, "output")
         if input is None and output is None and dtype is not None:
             members["without_arrays"] = (dtype_number(dtype), dtype_kind(dtype))
+        if members.get("count") is not None and "complex" in (source.kind, target.kind):
+            members["count"] = 2 * whole_number(members["count"], "count")  # real elements, as in the C interface
         return self._collective(name, source, target, **members)
 
     @collective_call
@@ -544,12 +545,14 @@ class World(_core.World):
             if given is None:
                 continue
             numbers = [whole_number(each, f"an entry of {member}") for each in given]
+            if kind == "complex" and member in ("counts", "recv_counts"):
+                numbers = [2 * each for each in numbers]  # real elements, as in the C interface
             wanted = self._entries(name, member, destinations, sources)
             if wanted is not None and len(numbers) != wanted:
                 raise _bad(f"{member} has {len(numbers)} entries: expected {wanted}")
             setattr(request, member, numbers)
         if tensors is not None:
-            request.tensors = [whole_number(each, "an entry of tensors") for pair in tensors for each in pair]
+            request.tensors = tensor_numbers(tensors)
         for member, given in members.items():
             if given is not None:
                 setattr(request, member, self._member(member, given))
@@ -558,6 +561,7 @@ class World(_core.World):
         made = Schedule(self, _core.collective(self, name, source.address, target.address, request), [source], [target])
         made._dtype, made._kind = request.dtype, kind
         made._blocks = self._blocks_of_rounds(name, request)
+        made._tensors = len(request.tensors or ()) // 2 or 1
         return self._agreed(made)
 
     def _root(self, given: Any) -> int:
@@ -580,6 +584,8 @@ class World(_core.World):
         """
         if request.capacity:
             return  # lengths come with each round
+        if not request.count and request.counts is None and source.count + target.count > 0:
+            raise _bad(f"{name} has arrays, but its count is 0: pass count or counts")
         own, whole = request.count, request.count * self.size
         if request.counts is not None and name != "neighbor_exchange":
             own, whole = request.counts[self.rank], sum(request.counts)

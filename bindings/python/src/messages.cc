@@ -225,6 +225,7 @@ void cancel(message& of) {
         told(LSCHED_ERR_BUSY, "another thread waits for this message: call cancel() after that wait() has returned"));
   if (of.is_over) return;
   expect(unlocked([&] { return lsched_message_cancel(&of.handle); }));
+  of.failure = std::make_exception_ptr(call_failure(told(LSCHED_ERR_CANCELLED, "this rank has cancelled the message")));
   of.end({});
 }
 
@@ -292,8 +293,10 @@ void add_messages(nb::module_& module) {
            "Waits until the message has ended, at most `timeout` seconds (None: forever).\n\n"
            "Raises Timeout, which changes nothing, and BoundsError if the message was longer than the array.")
       .def("test", test, "Returns true if the message has ended. Does not block.")
-      .def("cancel", cancel,
-           "Withdraws the message. Raises Busy if its transfer has begun: wait() for the message then.");
+      .def(
+          "cancel", cancel,
+          "Withdraws the message. Later waits for this message raise Cancelled. Raises Busy if its transfer has begun: "
+          "wait() for the message then.");
 }
 
 }  // namespace lsched::python

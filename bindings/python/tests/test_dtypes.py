@@ -59,8 +59,7 @@ def reduced(world, way, mine, op):
             "reduce": lambda: world.reduce(mine, out, op, root=1),
             "scan": lambda: world.scan(out, op=op),
             "reduce_scatter": lambda: world.reduce_scatter(mine, out[:mine.size // RANKS], op),
-            "collective": lambda: world.collective("allreduce", mine, out, op=op,
-                                                   count=mine.size * (2 if mine.dtype.kind == "c" else 1))}[way]()
+            "collective": lambda: world.collective("allreduce", mine, out, op=op, count=mine.size)}[way]()
     with made as step:
         step.run(LIMIT)
     if way == "reduce":
@@ -157,6 +156,19 @@ def test_bools_are_no_numbers_and_complex_numbers_no_pairs():
     as_threads(2, body)
 
 
+def test_counts_are_numbers_of_complex_elements():
+    def body(world):
+        mine, all = np.full(world.rank + 1, 1j, "c8"), np.zeros(6, "c8")
+        with world.allgather(mine, all, counts=[1, 2, 3]) as step:
+            step.run(LIMIT)
+        assert (all == 1j).all()
+        with world.collective("allreduce", all, all, op="sum", count=6) as step:
+            step.run(LIMIT)
+        assert (all == 3j).all()
+
+    as_threads(3, body)
+
+
 def test_a_mean_of_complex_numbers():
     def body(world):
         mine = np.array([1 + 4j, 3 - 2j], "c16") * (world.rank + 1)
@@ -199,7 +211,7 @@ def test_kinds_that_differ_between_ranks_are_refused(way, odd, even, factor, odd
         make = {"allreduce": lambda: world.allreduce(mine, op="sum" if factor == 2 else "lor"),
                 "bcast": lambda: world.bcast(mine),
                 "allgather": lambda: world.allgather(mine, all_ranks),
-                "collective": lambda: world.collective("bcast", None, mine, count=factor * count),
+                "collective": lambda: world.collective("bcast", None, mine, count=mine.size),
                 "partial": lambda: world.partial(mine.size, mine.dtype, op="lor")}[way]
         with pytest.raises(libsched.Mismatch) as caught:
             make()

@@ -128,6 +128,9 @@ def test_arrays_of_another_length_are_refused_wherever_they_come_in():
                 step.start_with(room, np.zeros(9, "i8"), send_counts=[2], recv_counts=[9])
             with pytest.raises(libsched.ArgumentError, match="recv_counts reach"):
                 step.start_with(room, room, send_counts=[1], recv_counts=[9])
+            for which in ("send_displacements", "recv_displacements"):
+                with pytest.raises(libsched.ArgumentError, match=f"{which} has 0 numbers: expected 1"):
+                    step.start_with(room, room, send_counts=[1], recv_counts=[1], **{which: []})
         to = world.builder()
         to.output("f64", 5)
         with pytest.raises(libsched.ArgumentError, match=r"have \[1\] elements, but the schedule declares \[5\]"):

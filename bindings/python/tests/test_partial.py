@@ -291,6 +291,8 @@ def test_messages():
             with pytest.raises(libsched.Timeout):
                 late.wait(0.05)
             late.cancel()
+            with pytest.raises(libsched.Cancelled):
+                late.wait(LIMIT)
             with world.barrier() as nobody_waits_for_any:
                 nobody_waits_for_any.run(LIMIT)
             box.send(right, b"four").wait(LIMIT)

@@ -69,7 +69,7 @@ CALLS = {
         "destinations": [(w.rank + 1) % RANKS], "counts": [4], "sources": [(w.rank - 1) % RANKS], "recv_counts": [4],
         **k}), {"i": 4, "o": 4}, [{"counts": [1, 2]}, {"destinations": ["x"]}, {"sources": [99]}, {"counts": None}]),
     "adasum": (lambda w, at, i=None, o=None, **k: w.adasum(i, o, **k), {"i": 4, "o": 4},
-               [{"tensors": 3}, {"tensors": [(0, 9)]}, {"tensors": [(0, "x")]}]),
+               [{"tensors": 3}, {"tensors": [(0, 9)]}, {"tensors": [(0, "x")]}, {"tensors": [(0,), (4,)]}]),
     "collective": (lambda w, at, i=None, o=None, name="allreduce", **k: w.collective(name, i, o, **{
         "op": "sum", "count": 4, **k}), {"i": 4, "o": 4},
         [{"name": "all"}, {"name": 3}, {"colour": 3}, {"count": "x"}, {"count": -1}, {"segment_bytes": "x"}]),
@@ -87,9 +87,16 @@ CALLS = {
                                             {"scale": "x"}, {"image": b"x"}, {"image": "x"}, {"period": -1}]),
     "coo_allreduce": (lambda w, at, i=None, o=None, count=8, **k: w.coo_allreduce(
         some(4, "i8"), i, some(1, "i8"), some(8, "i8"), o, some(1, "i8"), count, **k), {"i": 4, "o": 8},
-        [{"count": "x"}, {"count": -1}, {"dense": [1]}, {"regions": "x"}, {"colour": 1}]),
+        [{"count": "x"}, {"count": -1}, {"dense": [1]}, {"dense": np.zeros(7)}, {"regions": "x"}, {"colour": 1}]),
     "Builder.commit": (lambda w, at, i=None, o=None, **k: committed(w, i, o, **k), {"i": 4, "o": 4}, [{"colour": 1}]),
 }
+
+def coo(world, **given):
+    """Creates an allreduce of sparse vectors of length 8."""
+    arrays = {"indices": np.zeros(4, "u8"), "values": np.zeros(4), "item_count": np.zeros(1, "u8"),
+              "out_indices": np.zeros(8, "u8"), "out_values": np.zeros(8), "out_count": np.zeros(1, "u8"), **given}
+    return world.coo_allreduce(**arrays, count=8)
+
 
 # Local calls, and collective calls that a rank may repeat alone after a refusal.
 LOCAL = {
@@ -100,15 +107,10 @@ LOCAL = {
 REPEATED = {"World": {"split_ranks", "shrink"}}
 
 
-# Calls that accept arrays of any size.
-ANY_SIZE = {"coo_allreduce"}
-
-
-def bad_arrays(name, which, count):
+def bad_arrays(which, count):
     """Returns arrays that Python refuses."""
-    wrong = [[0.0] * 4, object(), np.zeros(2 * count)[::2], some(count, "i2"), some(count, "U1")]
-    if name not in ANY_SIZE:
-        wrong += [some(count + 1), some(count, "f4")]
+    wrong = [[0.0] * 4, object(), np.zeros(2 * count)[::2], some(count, "i2"), some(count, "U1"), some(count + 1),
+             some(count, "f4")]
     return wrong + ([read_only(count)] if which == "o" else [])
 
 
@@ -121,7 +123,7 @@ def cases_of(name):
         return call(world, root, **{which: make() for which, make in well.items()})
 
     for which, count in arrays.items():
-        for array in bad_arrays(name, which, count):
+        for array in bad_arrays(which, count):
             def bad(world, root, which=which, array=array):
                 return call(world, root, **{**{each: make() for each, make in well.items()}, which: array})
             yield good, bad, f"{which}={array!r}"
@@ -193,6 +195,12 @@ def refused_text(world, body):
     ("input must be an array, not None", lambda w: w.reduce_scatter(None)),
     ("output must be an array, not None", lambda w: w.allgather(some(4), None)),
     ("buffer must be an array, not None", lambda w: w.bcast(None)),
+    ("dense has 7 elements: expected 8", lambda w: coo(w, dense=np.zeros(7))),
+    ("out_count has 0 elements: expected 1", lambda w: coo(w, out_count=np.zeros(0, "u8"))),
+    ("item_count has 0 elements: expected 1", lambda w: coo(w, item_count=np.zeros(0, "u8"))),
+    ("out_count is a list, to which the library cannot write", lambda w: coo(w, out_count=[0])),
+    ("an entry of tensors is (4,): give a pair", lambda w: w.partial(4, op=None, collective="adasum", tensors=[(4,)])),
+    ("allreduce has arrays, but its count is 0", lambda w: w.collective("allreduce", some(4), some(4), op="sum")),
     ("color is 0.5: give a whole number", lambda w: w.split(0.5)),
     ("count is 4.0: give a whole number", lambda w: w.partial(4.0)),
     ("seed is -1: give a whole number", lambda w: w.partial(4, seed=-1)),
