@@ -35,6 +35,13 @@ std::vector<rank> nodes_of_three(rank size, bool is_dealt) {
   return nodes;
 }
 
+std::uint64_t longest_block(const shape& data) {
+  std::uint64_t longest = data.count;
+  for (const std::uint64_t count : data.counts) longest = std::max(longest, count);
+  for (const exchanged_block& one : data.blocks) longest = std::max(longest, one.count);
+  return longest;
+}
+
 }  // namespace
 
 shape typical_shape(const collective& of, rank size, std::uint64_t count, dtype type, kernel what) {
@@ -62,7 +69,7 @@ std::vector<shape> variants_of(const algorithm& how, rank size, const shape& dat
     change(variant);
   };
   const bool moves_blocks = how.of->extents_of({.self = 0, .size = size}, data) != extents{data.count, data.count};
-  const std::uint64_t shortest = moves_blocks ? std::max<std::uint64_t>(1, data.count / most_pieces(size)) : 1;
+  const std::uint64_t shortest = moves_blocks ? std::max<std::uint64_t>(1, longest_block(data) / most_pieces(size)) : 1;
   if (how.looks_at.segment) add([&](shape& s) { s.segment = shortest; });
   if (how.looks_at.segment) add([&](shape& s) { s.segment = 3 * shortest; });
   if (how.of->has_means && data.what == kernel::sum) add([](shape& s) { s.is_mean = true; });
