@@ -144,6 +144,10 @@ int show(const show_options& options) {
   if (options.self >= options.request.ranks)
     throw CLI::ValidationError("--rank", "rank " + std::to_string(options.self) + " does not exist in a world of " +
                                              counted(options.request.ranks, "rank"));
+  if (options.scenario.initiator >= options.request.ranks)
+    throw CLI::ValidationError("--initiator", "rank " + std::to_string(options.scenario.initiator) +
+                                                  " does not exist in a world of " +
+                                                  counted(options.request.ranks, "rank"));
   if (!options.goal.empty()) return show_goal(options);
   if (!options.svg.empty()) return draw_schedules(compile_world(options), options.scenario.initiator, options.svg);
   const rank first = options.all ? 0 : options.self;

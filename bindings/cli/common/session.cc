@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <filesystem>
 #include <iterator>
 
 #include "bindings/c/world.h"
@@ -141,7 +142,8 @@ std::optional<int> session::relaunch(const command_context& context, const sessi
   request.ranks = ranks;
   request.path = own_program();
   request.words = context.arguments;
-  request.title = "lsched " + (context.arguments.size() > 1 ? context.arguments[1] : std::string());
+  request.title = std::filesystem::path(request.path).filename().string();
+  std::ranges::replace(request.title, '-', ' ');  // lsched-soak is started as `lsched soak`
   return launch(request);
 }
 

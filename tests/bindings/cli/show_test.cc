@@ -60,6 +60,11 @@ TEST(CommandShow, writes_a_world_as_goal) {
       run_well(lsched({"show", "partial_allreduce", "--ranks", "3", "--goal", "-", "--initiator", "2"}));
   EXPECT_EQ(text.out.rfind("num_ranks 3\n\nrank 0 {\n// libsched: partial_allreduce", 0), 0u) << text.out;
   EXPECT_TRUE(contains(text.out, "rank 2 alone calls")) << text.out;
+  for (const std::string form : {"--goal", "--svg"}) {
+    const outcome absent = run(lsched({"show", "partial_allreduce", "--ranks", "3", form, "-", "--initiator", "3"}));
+    EXPECT_EQ(absent.status, 2);
+    EXPECT_TRUE(contains(absent.err, "--initiator: rank 3 does not exist in a world of 3 ranks")) << absent.err;
+  }
 }
 
 TEST(CommandShow, an_algorithm_file_may_be_written_over_itself) {
