@@ -25,7 +25,7 @@ TEST(outcome, of_a_failed_instance_names_the_rank_to_blame) {
   const failure peer = describe_failure(runs, status::peer);
   EXPECT_EQ(peer.code, status::peer);
   EXPECT_EQ(peer.peer, 4);
-  EXPECT_EQ(peer.text, "barrier #1: rank 4 died or closed its world without leaving");
+  EXPECT_EQ(peer.text, "barrier #1: rank 4 died, or closed its world or the schedule without leaving");
   EXPECT_EQ(describe_failure(runs, status::cancelled).text, "barrier #1: rank 4 has cancelled the schedule");
   EXPECT_EQ(describe_failure(runs, status::device).text, "barrier #1: the device is lost");
   EXPECT_EQ(describe_failure(runs, status::bounds).text,
