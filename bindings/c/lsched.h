@@ -98,7 +98,7 @@ typedef enum lsched_status {
   LSCHED_ERR_UNSUPPORTED = -8, /* not offered by this build or transport */
   LSCHED_ERR_NOMEM = -9,
   LSCHED_ERR_TRANSPORT = -10, /* the transport failed */
-  LSCHED_ERR_PEER = -11,      /* a rank died, or closed its world while other ranks still needed that rank */
+  LSCHED_ERR_PEER = -11,      /* a rank died, or closed its world or schedule while others needed that rank */
   LSCHED_ERR_TIMEOUT = -12,
   LSCHED_ERR_BUSY = -13,       /* the object is still in use */
   LSCHED_ERR_VERSION = -14,    /* caller and library differ in LSCHED_ABI, or a struct has unknown members */

@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <iterator>
+#include <system_error>
 
 #include "bindings/c/world.h"
 #include "bindings/cli/common/errors.h"
@@ -142,7 +143,8 @@ std::optional<int> session::relaunch(const command_context& context, const sessi
   request.ranks = ranks;
   request.path = own_program();
   request.words = context.arguments;
-  request.title = std::filesystem::path(request.path).filename().string();
+  std::error_code fault;
+  request.title = std::filesystem::read_symlink(request.path, fault).filename().string();
   std::ranges::replace(request.title, '-', ' ');  // lsched-soak is started as `lsched soak`
   return launch(request);
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 from ._errors import ArgumentError
@@ -66,9 +66,12 @@ def tensor_numbers(tensors: Iterable[Any]) -> list[int]:
     """Returns the numbers of (begin, count) pairs as one list. Raises ArgumentError for an entry of another form."""
     numbers = []
     for pair in tensors:
-        if not isinstance(pair, Sequence) or len(pair) != 2:
-            raise ArgumentError(f"an entry of tensors is {pair!r}: give a pair (begin, count)", "LSCHED_ERR_ARGUMENT")
-        numbers += [whole_number(each, "an entry of tensors") for each in pair]
+        try:
+            begin, count = pair
+        except (TypeError, ValueError):
+            raise ArgumentError(f"an entry of tensors is {pair!r}: give a pair (begin, count)",
+                                "LSCHED_ERR_ARGUMENT") from None
+        numbers += [whole_number(each, "an entry of tensors") for each in (begin, count)]
     return numbers
 
 

@@ -584,8 +584,6 @@ class World(_core.World):
         """
         if request.capacity:
             return  # lengths come with each round
-        if not request.count and request.counts is None and source.count + target.count > 0:
-            raise _bad(f"{name} has arrays, but its count is 0: pass count or counts")
         own, whole = request.count, request.count * self.size
         if request.counts is not None and name != "neighbor_exchange":
             own, whole = request.counts[self.rank], sum(request.counts)
@@ -601,8 +599,9 @@ class World(_core.World):
         for memory, length in zip((source, target), lengths):
             is_in_place = source.address == target.address and memory.count == max(lengths)
             if memory is not NOTHING and memory.count != length and not is_in_place:
-                raise _bad(f"input has {source.count} elements and output {target.count}: "
-                           f"expected {lengths[0]} and {lengths[1]}")
+                each = 2 if request.elements == "complex" else 1
+                raise _bad(f"input has {source.count // each} elements and output {target.count // each}: "
+                           f"expected {lengths[0] // each} and {lengths[1] // each}")
 
     def _blocks_of_rounds(self, name: str, request: _core.Request) -> tuple[int, int]:
         """Returns the number of send counts and the number of receive counts of a round."""

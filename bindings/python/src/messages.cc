@@ -293,10 +293,9 @@ void add_messages(nb::module_& module) {
            "Waits until the message has ended, at most `timeout` seconds (None: forever).\n\n"
            "Raises Timeout, which changes nothing, and BoundsError if the message was longer than the array.")
       .def("test", test, "Returns true if the message has ended. Does not block.")
-      .def(
-          "cancel", cancel,
-          "Withdraws the message. Later waits for this message raise Cancelled. Raises Busy if its transfer has begun: "
-          "wait() for the message then.");
+      .def("cancel", cancel,
+           "Withdraws the message. Later calls of wait() and test() raise Cancelled. Raises Busy if its transfer has "
+           "begun: wait() for the message then.");
 }
 
 }  // namespace lsched::python

@@ -260,3 +260,27 @@ def test_a_world_that_does_not_wait():
             assert (x == 2).all() and (y == 2).all()
 
     as_threads(2, body)
+
+
+def test_a_rank_may_only_receive_from_neighbours():
+    def body(world):
+        mine, got = np.full(2, 7.0), np.zeros(4)
+        if world.rank == 1:
+            step = world.collective("neighbor_exchange", None, got, sources=[0, 2], recv_counts=[2, 2])
+        else:
+            step = world.collective("neighbor_exchange", mine, None, destinations=[1], counts=[2])
+        with step:
+            step.run(LIMIT)
+        assert world.rank != 1 or (got == 7).all()
+
+    as_threads(3, body)
+
+
+def test_tensors_may_be_rows_of_an_array():
+    def body(world):
+        vector = np.ones(8)
+        with world.adasum(vector, tensors=np.array([[0, 4], [4, 4]])) as step:
+            step.run(LIMIT)
+            assert step.non_finite_tensors() == [False, False]
+
+    as_threads(3, body)

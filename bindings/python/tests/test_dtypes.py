@@ -165,6 +165,8 @@ def test_counts_are_numbers_of_complex_elements():
         with world.collective("allreduce", all, all, op="sum", count=6) as step:
             step.run(LIMIT)
         assert (all == 3j).all()
+        with pytest.raises(libsched.ArgumentError, match="input has 1 elements and output 6: expected . and 6"):
+            world.allgather(np.zeros(1, "c8"), all, counts=[2, 2, 2])
 
     as_threads(3, body)
 

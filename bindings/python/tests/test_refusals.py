@@ -200,7 +200,6 @@ def refused_text(world, body):
     ("item_count has 0 elements: expected 1", lambda w: coo(w, item_count=np.zeros(0, "u8"))),
     ("out_count is a list, to which the library cannot write", lambda w: coo(w, out_count=[0])),
     ("an entry of tensors is (4,): give a pair", lambda w: w.partial(4, op=None, collective="adasum", tensors=[(4,)])),
-    ("allreduce has arrays, but its count is 0", lambda w: w.collective("allreduce", some(4), some(4), op="sum")),
     ("color is 0.5: give a whole number", lambda w: w.split(0.5)),
     ("count is 4.0: give a whole number", lambda w: w.partial(4.0)),
     ("seed is -1: give a whole number", lambda w: w.partial(4, seed=-1)),

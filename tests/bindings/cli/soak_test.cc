@@ -33,6 +33,12 @@ void expect_clean(const outcome& it, const std::string& policy, int ranks) {
   EXPECT_LE(line["nap_mean"], ranks);
 }
 
+TEST(CommandSoak, names_itself_when_a_rank_fails) {
+  const outcome it = run(lsched({"soak", "-n", "2", "--iterations", "50", "--json", "/no_such_folder/x"}));
+  EXPECT_NE(it.status, 0);
+  EXPECT_TRUE(contains(it.err, "\nlsched soak: rank ")) << it.err;
+}
+
 class CommandStress : public ::testing::TestWithParam<std::tuple<const char*, int>> {};
 
 TEST_P(CommandStress, violates_nothing) {
