@@ -388,11 +388,13 @@ void net_endpoint::expect(const net_link& state) {
 
 // Reads from a peer whose bytes are expected. While few links wait, this attempt is faster than epoll_wait(), which
 // finds all sockets that have bytes. Every fourth poll, and every poll before a sleep, still calls epoll_wait(). So
-// this function returns false if the caller must call epoll_wait() now.
+// this function returns false if the caller must call epoll_wait() now. This rank's own messages are written first,
+// because peers wait for them.
 bool net_endpoint::read_expected() {
   if (awaited_.waiting() > 2 || health_ != status::ok || ++looks_ % 4 == 0 || has_sleeper()) return false;
+  write_all();
   connection* const from = expected_[expected_[1] == nullptr ? 0 : looks_ % 2];
-  if (from == nullptr || from->is_lost || from->has_ended[control]) return false;
+  if (health_ != status::ok || from == nullptr || from->is_lost || from->has_ended[control]) return false;
   do {
     (void)read_control(*from);
   } while (has_decrypted(*from, control));
