@@ -34,6 +34,9 @@ struct wire_costs {
   friend bool operator==(const wire_costs&, const wire_costs&) = default;
 };
 
+/// Costs between nodes that TCP connects.
+inline constexpr wire_costs k_tcp_costs{.hop = 15000, .message = 4000, .byte = 0.4};
+
 /// The placement of the ranks of a world on cores and nodes, for the choice of an algorithm. Equal on all ranks.
 struct topology {
   rank ranks_per_core = 1;    ///< maximum over all machines, rounded up; if above 1, ranks share cores

@@ -18,6 +18,7 @@ struct neighbourhood {
   rank ranks_per_core = 1;           ///< rounded up; maximum over the machines of the world, so equal on all ranks
   std::vector<std::string> hosts{};  ///< for error texts: each rank's host; empty texts for ranks of this node
   std::vector<rank> nodes{};         ///< node id of each rank; ranks of a node share memory; empty: one node
+  bool uses_tcp = false;             ///< TCP connects the nodes
 };
 
 /// Returns the neighbourhood in a world whose ranks share one segment. If `ranks_per_node` is not 0, each group of

@@ -234,11 +234,13 @@ selection chosen_as_in(const lsched_world& parent, const membership& made) {
   return by;
 }
 
-/// Returns the selection of the options, with the topology of the transport. Wire costs from the tuning table are kept.
+/// Returns the selection of the options, with the topology of the transport. Costs of messages from the tuning table
+/// are kept.
 selection chosen_by(const open_options& options, const neighbourhood& around) {
   selection by = options.choose_by;
   by.around.ranks_per_core = around.ranks_per_core;
   by.around.nodes = around.nodes;
+  if (around.uses_tcp && !by.table.far) by.around.far = k_tcp_costs;
   return by;
 }
 

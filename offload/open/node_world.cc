@@ -132,6 +132,7 @@ class node_opening {
     around_.ranks = ranks_of_machine_;
     around_.cores = usable_cores();
     around_.nodes = nodes_;
+    around_.uses_tcp = true;
     const std::size_t others = static_cast<std::size_t>(place_.size) - members_.size();
     around_.description =
         "TCP with " + counted(others, "rank") + " from " + own_hosts_ + (how_.encrypts ? " (encrypted)" : "");

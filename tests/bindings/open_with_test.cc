@@ -4,7 +4,10 @@
 #include <signal.h>
 
 #include <cstdint>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <functional>
 #include <map>
 #include <string>
@@ -193,6 +196,57 @@ TEST(open_with, ranks_of_several_hosts_make_a_world) {
                        }),
           "")
           << ranks << " ranks, " << per_node << " a node";
+}
+
+/// Returns the schedule file of an allreduce of 64 KiB for which the library has chosen the algorithm.
+std::string chosen_schedule(lsched_world* world) {
+  std::vector<float> memory(1 << 14);
+  const lsched_collective_desc desc{.struct_size = sizeof desc,
+                                    .collective = "allreduce",
+                                    .input = memory.data(),
+                                    .output = memory.data(),
+                                    .count = memory.size(),
+                                    .dtype = LSCHED_F32,
+                                    .reduction = LSCHED_SUM};
+  lsched_schedule* schedule = nullptr;
+  if (lsched_collective_create(world, &desc, &schedule, nullptr) != LSCHED_OK) return "";
+  std::string text(1 << 20, '\0');
+  (void)lsched_schedule_print(schedule, LSCHED_PRINT_TEXT, text.data(), text.size(), nullptr);
+  (void)lsched_schedule_destroy(schedule, k_limit_ns, nullptr);
+  return text.c_str();
+}
+
+/// Opens a world of three hosts, and returns 0 if the library makes the same choice as with the tuning table, or does
+/// not, as `expects_same` states. The two worlds of a rank need different exchanges.
+int compare_choices(rank self, const tcp_store& first, const tcp_store& second, const char* costs, bool expects_same) {
+  emulate_hosts(1);
+  std::string chosen[2];
+  for (const bool has_table : {false, true}) {
+    const std::string path = ::testing::TempDir() + "costs." + std::to_string(getpid());
+    if (has_table) {
+      std::ofstream(path) << "libsched tuning 1\nwire far " << costs << "\n";
+      setenv("LSCHED_TUNING", path.c_str(), 1);
+    }
+    tcp_store::client mine(has_table ? second : first, self);
+    diagnostic why;
+    lsched_world* const world = open_at(self, 3, mine, why);
+    if (has_table) std::remove(path.c_str());
+    if (world == nullptr) return 1;
+    chosen[has_table ? 1 : 0] = chosen_schedule(world);
+    if (lsched_world_close(world) != LSCHED_OK) return 2;
+  }
+  if (chosen[0].empty() || chosen[1].empty()) return 3;
+  return (chosen[0] == chosen[1]) == expects_same ? 0 : 4;
+}
+
+TEST(open_with, ranks_of_several_hosts_choose_by_the_costs_of_tcp) {
+  const auto compare = [](const char* costs, bool expects_same) {
+    const tcp_store first(3), second(3);
+    child_ranks children(3, [&](rank self) { return compare_choices(self, first, second, costs, expects_same); });
+    return children.wait();
+  };
+  EXPECT_EQ(compare("15000 4000 0.4", true), "");
+  EXPECT_EQ(compare("3000 500 0.1", false), "");
 }
 
 TEST(open_with, ranks_of_several_hosts_encrypt_their_connections) {

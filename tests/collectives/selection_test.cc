@@ -123,6 +123,25 @@ TEST(selection, the_network_carries_a_part_while_a_rank_adds_another) {
   EXPECT_GT(predicted("ring"), 1.0);
 }
 
+TEST(selection, a_hop_over_tcp_costs_more_than_over_a_fabric) {
+  for (const rank size : {2, 3, 5, 6, 7}) {
+    topology fabric;
+    for (rank r = 0; r < size; ++r) fabric.nodes.push_back(r);
+    topology tcp = fabric;
+    tcp.far = k_tcp_costs;
+    rank fewer = 0;
+    for (std::uint64_t count = 1; count <= 1 << 22; count *= 4) {
+      const auto hops_of = [&](const topology& around) {
+        const algorithm* const chosen = *choose("allreduce", "auto", {0, size}, sum_of(count), {}, around);
+        return cost_of_round(*chosen, size, sum_of(count), {}).hops;
+      };
+      EXPECT_LE(hops_of(tcp), hops_of(fabric)) << size << " ranks, " << count;
+      fewer += hops_of(tcp) < hops_of(fabric) ? 1 : 0;
+    }
+    EXPECT_GT(fewer, 0) << size << " ranks";
+  }
+}
+
 TEST(selection, a_name_is_taken_whatever_it_costs) {
   for (const rank per_core : {1, 16})
     for (const std::string_view name : {"recursive_doubling", "tree", "direct", "ring"})
