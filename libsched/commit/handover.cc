@@ -114,7 +114,7 @@ std::optional<failure> handover::take_over(instance& mine, std::size_t index, co
   if (has_data != 0 && data == nullptr)
     return failure{status::transport, mine.label + ": the last result cannot be read from rank " +
                                           std::to_string(owner) +
-                                          " (its rank when the job started): open the world again"};
+                                          " (numbered as in the world of all ranks): open the world again"};
   adopt_result(mine, {round, data, totals});
   return std::nullopt;
 }

@@ -40,6 +40,13 @@ std::optional<failure> end_with_launcher(int descriptor) {
   return std::nullopt;
 }
 
+/// Returns the error of a system call for the launcher's descriptor, with the reason in errno.
+failure unusable_descriptor() {
+  return {status::transport, "the descriptor of the launcher (" + std::string(k_run_descriptor) +
+                                 ") cannot be used: " + std::strerror(errno) +
+                                 ". Start the program again with `lsched run`"};
+}
+
 }  // namespace
 
 failure not_a_rank(const launch& where, std::int32_t starter) {
@@ -68,8 +75,7 @@ std::optional<failure> adopt_exchange(const launch& where) {
                                       std::to_string(owner)};
   }
   if (fcntl(where.descriptor, F_SETFD, FD_CLOEXEC) != 0)
-    return failure{status::transport,
-                   std::string("fcntl failed for ") + k_run_descriptor + ": " + std::strerror(errno)};
+    return unusable_descriptor();
   return end_with_launcher(*where.launcher);
 }
 
@@ -77,8 +83,7 @@ result<std::shared_ptr<shm_segment>> adopt_segment(const launch& where) {
   const int copy = fcntl(where.descriptor, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
   const bool is_refused = copy < 0 && errno != EBADF;
   if (is_refused || (shm_segment::is_segment(copy) && fcntl(where.descriptor, F_SETFD, FD_CLOEXEC) != 0))
-    return failure{status::transport,
-                   std::string("fcntl failed for ") + k_run_descriptor + ": " + std::strerror(errno)};
+    return unusable_descriptor();
   if (!shm_segment::is_segment(copy)) {
     if (copy >= 0) ::close(copy);
     return lacks_segment(where);

@@ -599,9 +599,9 @@ class World(_core.World):
         for memory, length in zip((source, target), lengths):
             is_in_place = source.address == target.address and memory.count == max(lengths)
             if memory is not NOTHING and memory.count != length and not is_in_place:
-                each = 2 if request.elements == "complex" else 1
-                raise _bad(f"input has {source.count // each} elements and output {target.count // each}: "
-                           f"expected {lengths[0] // each} and {lengths[1] // each}")
+                width = 2 if request.elements == "complex" else 1
+                raise _bad(f"input has {source.count // width} elements and output {target.count // width}: "
+                           f"expected {lengths[0] // width} and {lengths[1] // width}")
 
     def _blocks_of_rounds(self, name: str, request: _core.Request) -> tuple[int, int]:
         """Returns the number of send counts and the number of receive counts of a round."""
