@@ -52,6 +52,11 @@ class child_ranks {
     waitpid(std::exchange(child, 0), nullptr, 0);
   }
 
+  /// Sends SIGKILL to one child, but does not wait for the end of the child.
+  void send_kill(rank of) const {
+    if (const pid_t child = children_[static_cast<std::size_t>(of)]; child > 0) ::kill(child, SIGKILL);
+  }
+
   /// Suspends one child, until resume() or kill().
   void stop(rank of) const { ::kill(children_[static_cast<std::size_t>(of)], SIGSTOP); }
   void resume(rank of) const { ::kill(children_[static_cast<std::size_t>(of)], SIGCONT); }
