@@ -203,7 +203,7 @@ class net_endpoint final : public endpoint, public endpoint_liveness, private bo
   bool take_cell(link_id link);
   bool bring(link_id link);
   bool can_land(const net_link& state) const;
-  void tell(link_id link, std::uint64_t net_link::*value, std::uint64_t now);
+  void tell(link_id link, std::uint64_t net_link::*value, std::uint64_t now, bool is_urgent = true);
   bool is_awaited(link_id link, round_no round) const;
   bool has_arrived(link_id link);
   void expect(const net_link& state);

@@ -26,8 +26,7 @@ std::span<const std::byte> bytes_of(const T& value) {
 // --- payload out -----------------------------------------------------------------------------------------------
 
 bool net_endpoint::send(link_id link, round_no round, const message& payload) {
-  const net_link& state = links_[link];
-  if (!state.credits || round <= 2 || state.value >= round - 2) return transmit(link, round, payload);
+  if (links_[link].may_send(round)) return transmit(link, round, payload);
   links_[link].outgoing = payload;
   awaited_.await(link, wait::turn, round);
   return false;
@@ -160,22 +159,23 @@ void net_endpoint::release(link_id link, round_no round) {
     cell.has = net_cell::content::nothing;
     if (is_unread) tell(link, &net_link::refused, round);
   }
-  if (state.credits) tell(link, &net_link::value, round);
+  if (state.credits) tell(link, &net_link::value, round, round >= state.sent_value + 2);
 }
 
 // --- signals ---------------------------------------------------------------------------------------------------
 
 void net_endpoint::signal(link_id link, round_no round) { tell(link, &net_link::value, round); }
 
-// Raises one of the values of a link. flush() or poll() then writes the value to the peer.
-void net_endpoint::tell(link_id link, std::uint64_t net_link::*value, std::uint64_t now) {
+// Raises one of the values of a link. If the value is urgent, flush() or poll() then writes the value to the peer.
+// Otherwise the value is written together with other bytes for the peer.
+void net_endpoint::tell(link_id link, std::uint64_t net_link::*value, std::uint64_t now, bool is_urgent) {
   net_link& state = links_[link];
   if (now <= state.*value) return;
   state.*value = now;
   connection* const to = open_connection_to(state.spec.peer);
-  if (to == nullptr || std::exchange(state.has_news, true)) return;
-  to->news.push_back(link);
-  note_unwritten(*to);
+  if (to == nullptr) return;
+  if (!std::exchange(state.has_news, true)) to->news.push_back(link);
+  if (is_urgent) note_unwritten(*to);
 }
 
 bool net_endpoint::arm(link_id link, round_no round) {
@@ -330,7 +330,7 @@ bool net_endpoint::take_value(link_id link, const frame& news) {
     if (state.wait_for == wait::ready && is_awaited_round) begin_stream(link);
   } else {
     state.value = std::max(state.value, news.value);
-    const bool is_free = state.wait_for == wait::turn && !state.is_due && state.value >= state.round - 2;
+    const bool is_free = state.wait_for == wait::turn && !state.is_due && state.may_send(state.round);
     if (is_free && transmit(link, state.round, state.outgoing)) awaited_.satisfy(link);
     if (state.wait_for == wait::signal && state.value >= state.round) awaited_.satisfy(link);
   }

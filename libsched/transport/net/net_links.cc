@@ -20,8 +20,8 @@ std::uint64_t landing_bytes(const edge_spec& edge) {
 
 /// Returns the size in bytes of the buffers for one end of an edge. A sender needs no buffer: the kernel, or the buffer
 /// of the control socket, keeps a copy of small payloads.
-std::uint64_t own_bytes(const edge_spec& edge) {
-  return edge.signal || edge.outgoing ? 0 : 2 * cell_bytes(edge) + landing_bytes(edge);
+std::uint64_t own_bytes(const net_link& of) {
+  return of.spec.signal || of.spec.outgoing ? 0 : of.cell_count() * cell_bytes(of.spec) + landing_bytes(of.spec);
 }
 
 /// The order in which both ranks of a pair number their common edges of one direction.
@@ -64,7 +64,7 @@ link_id net_links::add(std::uint32_t id, bool credits, const edge_spec& edge) {
 bool net_links::reserve_memory(block& held) {
   std::uint64_t bytes = 0;
   for (const link_id link : held.links) {
-    const std::uint64_t more = own_bytes(links_[link].spec);
+    const std::uint64_t more = own_bytes(links_[link]);
     if (more > k_most_edge_bytes - bytes) return false;
     bytes += more;
   }
@@ -73,8 +73,9 @@ bool net_links::reserve_memory(block& held) {
   if (place == nullptr) return false;
   for (const link_id link : held.links) {
     net_link& state = links_[link];
-    if (own_bytes(state.spec) == 0) continue;
-    for (net_cell& cell : state.cells) cell.payload = std::exchange(place, place + cell_bytes(state.spec));
+    if (own_bytes(state) == 0) continue;
+    for (net_cell& cell : std::span(state.cells).first(state.cell_count()))
+      cell.payload = std::exchange(place, place + cell_bytes(state.spec));
     if (const std::uint64_t more = landing_bytes(state.spec); more != 0)
       state.landing = std::exchange(place, place + more);
   }
@@ -96,7 +97,8 @@ void net_links::enumerate(block& held) {
 std::size_t net_links::control_bytes_of(const net_link& of) {
   constexpr std::size_t records = 3 * sizeof(frame);  // signal or credit, ready, refused
   if (of.spec.signal || !of.spec.outgoing) return records;
-  return 2 * (sizeof(frame) + sizeof(message_head) + std::min(of.spec.capacity, k_small_bytes)) + sizeof(frame);
+  const std::size_t message = sizeof(frame) + sizeof(message_head) + std::min(of.spec.capacity, k_small_bytes);
+  return of.cell_count() * message + sizeof(frame);
 }
 
 bool net_links::is_unlinked(std::uint32_t id) const {

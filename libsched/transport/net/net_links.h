@@ -17,9 +17,11 @@
 
 namespace lsched {
 
-/// A message that has arrived or was announced, and that the receiver has not taken. A link has one cell for even
-/// rounds and one cell for odd rounds. Two cells suffice. In synchronising schedules, no rank is more than one round
-/// ahead. In all other schedules, the sender waits for credits (endpoint.h).
+/// A message that has arrived or was announced, and that the receiver has not taken. In synchronising schedules, two
+/// cells suffice, because no rank is more than one round ahead. In all other schedules, the sender waits for credits,
+/// and a link has three cells. So the receiver need not send the credit of the last consumed message: the sender may be
+/// two rounds ahead of the receiver without that credit. This credit then travels with other bytes, or with the next
+/// credit.
 struct net_cell {
   enum class content : std::uint8_t { nothing, whole, announced };
   content has = content::nothing;
@@ -61,7 +63,7 @@ struct net_link {
   message outgoing{};
 
   // Incoming payload.
-  std::array<net_cell, 2> cells{};  ///< for even and odd rounds
+  std::array<net_cell, 3> cells{};  ///< the third cell is only used with credits
   std::byte* landing = nullptr;     ///< memory for in-place payloads that are longer than a cell
   message_target into{};
   arrival incoming{};
@@ -71,7 +73,10 @@ struct net_link {
   std::uint64_t moved = 0;       ///< number of bytes of the payload that have arrived on the bulk socket
   bool lands_in_target = false;  ///< the payload that arrives on the control socket goes to `into`, not to a cell
 
-  net_cell& cell_of(round_no of) { return cells[of % 2]; }
+  std::size_t cell_count() const { return credits ? 3 : 2; }
+  net_cell& cell_of(round_no of) { return cells[of % cell_count()]; }
+  /// Returns whether the receiver has a free cell for the message of a round.
+  bool may_send(round_no of) const { return !credits || of <= cell_count() || value >= of - cell_count(); }
   bool is_large(std::uint64_t bytes) const { return bytes > k_small_bytes; }
   /// Returns whether a payload waits to be sent, or is being sent on the bulk socket.
   bool is_sending() const {

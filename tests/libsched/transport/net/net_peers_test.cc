@@ -168,6 +168,36 @@ TEST_P(net_data, merges_signals_for_a_peer_that_reads_nothing) {
   EXPECT_FALSE(from.is_listening());
 }
 
+// The receiver keeps the credit of the first message until the second message was consumed. The sender does not need
+// this credit for the third message.
+TEST_P(net_data, sends_a_credit_before_the_sender_needs_it) {
+  const auto ends = open_all(2, GetParam());
+  net_endpoint &from = *ends[0], &to = *ends[1];
+  const one_edge edge(from, to, 2, {.capacity = 8}, true);
+  const std::array<std::byte, 8> source{std::byte{7}};
+  std::array<std::byte, 8> target{};
+  const auto consume = [&](round_no round) {
+    arrival news;
+    std::array<completion, 4> done;
+    bool is_there = to.receive(edge.in, round, {target.data(), target.size()}, news);
+    return poll_until({&from}, [&] { return is_there || (is_there = to.poll(done) == 1); });
+  };
+  for (round_no round = 1; round <= 3; ++round) EXPECT_TRUE(from.send(edge.out, round, {source.data(), 8}));
+  EXPECT_FALSE(from.send(edge.out, 4, {source.data(), 8}));
+  std::array<completion, 4> done;
+  for (round_no round = 1; round <= 1'000; ++round) {
+    ASSERT_TRUE(consume(2 * round - 1));
+    to.flush();
+    EXPECT_EQ(from.poll(done), 0u) << "round " << round;
+    ASSERT_TRUE(consume(2 * round));
+    std::size_t sent = 0;
+    ASSERT_TRUE(poll_until({&to}, [&] { return sent != 0 || (sent = from.poll(done)) != 0; }));
+    EXPECT_TRUE(from.send(edge.out, 2 * round + 3, {source.data(), 8}));
+    EXPECT_FALSE(from.send(edge.out, 2 * round + 4, {source.data(), 8}));
+  }
+  EXPECT_EQ(target, source);
+}
+
 // A rank sends a large payload and a signal to a rank that reads nothing. The signal must not wait until the payload
 // has been sent.
 TEST_P(net_data, delivers_signals_beside_a_large_payload) {
