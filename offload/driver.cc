@@ -344,10 +344,11 @@ void driver::wait_for_owner(const goal& what, clock::time_point deadline) {
   bell_.sleepers.fetch_sub(1);
 }
 
-// Polls once more, because peers may have rung only this thread, which now leaves.
+// Polls once more, because peers may have rung only this thread, which now leaves. If another thread owns the engine,
+// that thread polls once more.
 status driver::leave(const goal& what, status answer) {
   take_back_note(what);
-  if (try_acquire()) {
+  if (acquire_or_be_replaced()) {
     take_over();
     let_go();
   }
@@ -357,7 +358,7 @@ status driver::leave(const goal& what, status answer) {
 // --- the progress thread ----------------------------------------------------------------------------------------
 
 // Tries to acquire the engine after a ring. Returns false if another thread owns the engine and will poll again, even
-// if it was about to release the engine.
+// if that thread was about to release the engine.
 bool driver::acquire_or_be_replaced() {
   if (try_acquire()) return true;
   shut_out_.store(true);

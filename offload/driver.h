@@ -166,7 +166,7 @@ class driver {
   std::atomic<bool> has_auxiliary_{false};
   std::atomic<bool> is_beside_device_;
   std::atomic<const void*> noted_{nullptr};  ///< goal::subject() of the wait that is published to the other ranks
-  std::atomic<bool> shut_out_{false};        ///< the progress thread was woken but could not acquire the engine
+  std::atomic<bool> shut_out_{false};        ///< a thread that was woken could not acquire the engine
   std::atomic<int> caller_{0};               ///< id of the thread that has started the last round
 
   // Used only by the engine's owner:

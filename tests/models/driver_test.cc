@@ -44,7 +44,10 @@ TEST(driver_model, no_message_and_no_post_is_left_lying) {
 constexpr limits k_large{.states = 100'000'000, .time = std::chrono::seconds(3000)};
 
 TEST(driver_model_soak, two_waiters) { expect_right("two waiters", k_large); }
-TEST(driver_model_soak, one_gives_up) { expect_right("one gives up", k_large); }
+TEST(driver_model_soak, one_gives_up) {
+  for (const std::string_view scenario : {"one gives up", "one gives up beside auxiliary"})
+    expect_right(scenario, k_large);
+}
 TEST(driver_model_soak, stop_of_auxiliary) { expect_right("stop of auxiliary", k_large); }
 TEST(driver_model_soak, nap_handed_over) { expect_right("nap handed over", k_large); }
 TEST(driver_model_soak, nap_of_two_waiters) { expect_right("nap of two waiters", k_large); }
@@ -63,6 +66,7 @@ TEST(driver_model_bug, every_changed_line_is_caught) {
       {"no_look_after_announcing", "message for auxiliary"},
       {"epoch_read_too_late", "message for waiter"},
       {"no_hand_over_when_leaving", "one gives up"},
+      {"leaves_without_a_replacement", "one gives up beside auxiliary"},
       {"wakes_before_the_word_changes", "message for waiter"},
       {"no_flush_after_a_step", "engine for waiter"},
       {"cancellation_not_taken", "cancellation for waiter"},

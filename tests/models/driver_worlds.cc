@@ -129,6 +129,17 @@ models::report one_gives_up(const circumstances& around) {
   return all.explore();
 }
 
+/// A message arrives for the progress thread, while another thread stops waiting.
+models::report one_gives_up_beside_auxiliary(const circumstances& around) {
+  rank_model all(around, act::receives, act::nothing);
+  all.pretend_auxiliary();
+  all.add_sender(0);
+  all.add("starter", [](one_rank& it) { it.start(0); });
+  all.add(
+      "impatient", [](one_rank& it) { it.wait_in_vain(1); }, patience::impatient);
+  return all.explore();
+}
+
 /// Two threads start rounds without messages, and then compute. The rounds must end although no thread waits.
 models::report two_posts(const circumstances& around) {
   rank_model all(around, act::nothing, act::nothing);
@@ -355,6 +366,7 @@ const models::known_world k_worlds[] = {
     models::known_world({"two calls", two_calls}),
     models::known_world({"two waiters", two_waiters}),
     models::known_world({"one gives up", one_gives_up}),
+    models::known_world({"one gives up beside auxiliary", one_gives_up_beside_auxiliary}),
     models::known_world({"two posts", two_posts}),
     models::known_world({"two runs", two_runs}),
     models::known_world({"posts and steps", posts_and_steps}),

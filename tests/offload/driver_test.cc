@@ -695,9 +695,10 @@ void expect_asleep(const std::atomic<pid_t>& id) {
   ADD_FAILURE() << "the thread does not go to sleep";
 }
 
-/// A signal wakes the auxiliary thread after another thread has polled for the last time, but before that thread has
-/// released the engine.
-TEST(driver_wakeups, reach_the_auxiliary_thread_that_woke_before_the_engine_was_free) {
+/// Starts a round in this thread. Runs `event` after the thread has polled for the last time, but before the thread has
+/// released the engine. `event` gets the id of the auxiliary thread, and must send the signal of the round. The
+/// auxiliary thread or this thread must then finish the round.
+void expect_finished_after(const std::function<void(scripted_rank&, const std::atomic<pid_t>&)>& event) {
   scripted_rank it;
   std::atomic<pid_t> id{0};
   std::atomic<bool> stop{false};
@@ -706,8 +707,7 @@ TEST(driver_wakeups, reach_the_auxiliary_thread_that_woke_before_the_engine_was_
   // threads start, and does nothing until `is_set` is true.
   std::function<void()> hook = [&] {
     if (!is_set.exchange(false)) return void(it.net.when_asked_for_time = hook);
-    it.net.raise(0, 1);
-    expect_asleep(id);  // waits until the auxiliary thread sleeps again
+    event(it, id);
   };
   it.net.when_asked_for_time = hook;
   std::jthread auxiliary([&] {
@@ -722,6 +722,24 @@ TEST(driver_wakeups, reach_the_auxiliary_thread_that_woke_before_the_engine_was_
   EXPECT_EQ(it.its[0]->finished, 1u);
   stop.store(true);
   it.by.wake_auxiliary();
+}
+
+/// A signal wakes the auxiliary thread.
+TEST(driver_wakeups, reach_the_auxiliary_thread_that_woke_before_the_engine_was_free) {
+  expect_finished_after([](scripted_rank& it, const std::atomic<pid_t>& id) {
+    it.net.raise(0, 1);
+    expect_asleep(id);  // waits until the auxiliary thread sleeps again
+  });
+}
+
+/// A signal rings for another thread, which waits for another round and then gives up.
+TEST(driver_wakeups, reach_the_owner_if_the_thread_that_was_rung_gives_up) {
+  expect_finished_after([](scripted_rank& it, const std::atomic<pid_t>&) {
+    std::jthread leaving([&] { EXPECT_EQ(it.by.wait(*it.its[1], 1, clock::now() + 20ms), status::timeout); });
+    const auto limit = clock::now() + k_limit;
+    while (it.net.bell().sleepers.load() == 0 && clock::now() < limit) std::this_thread::yield();
+    it.net.raise(0, 1);
+  });
 }
 
 TEST(driver_wakeups, reach_a_sleeper_whose_round_was_finished_by_another_one) {
