@@ -245,6 +245,8 @@ status driver::call_for_next(instance& inst, round_no& next) {
   return status::ok;
 }
 
+// After a sleep, the thread tries to acquire the engine before it sleeps again or returns. doorbell.h and
+// direct_sleep.h (A7) rely on this attempt.
 status driver::wait(const goal& what, clock::time_point deadline) {
   for (bool first = true;; first = false) {
     if (what.is_over()) return first ? what.answer() : leave(what, what.answer());
@@ -320,14 +322,24 @@ void driver::take_back_note(const goal& what) {
 }
 
 // Puts the engine's owner to sleep: announces the sleep in `sleepers`, polls once more, releases the engine and sleeps.
+// If the thread can claim the sockets, it sleeps directly (A1 to A6 of direct_sleep.h). The claim precedes the poll, so
+// that the poll does not arm the watcher. Otherwise the thread relies on the claim of another thread, and sleeps only
+// if that claim has not ended before the release.
 void driver::park(const goal& what, clock::time_point deadline) {
   const std::uint32_t epoch = bell_.word[doorbell::waiter].load();
   bell_.sleepers.fetch_add(1);
+  const bool is_direct = direct_ != nullptr && direct_->claim();
   const bool moved = announce_and_look();
   const nanoseconds nap = nap_before(deadline, true);
   owner_.store(0);
-  if (!moved && !what.is_over() && !engine_.has_posts()) sleep_on(bell_, doorbell::waiter, epoch, nap);
+  if (!moved && !what.is_over() && !engine_.has_posts()) {
+    if (is_direct)
+      direct_->sleep(epoch, nap);
+    else if (direct_ == nullptr || bell_.direct.load() != 0)
+      sleep_on(bell_, doorbell::waiter, epoch, nap);
+  }
   bell_.sleepers.fetch_sub(1);
+  if (is_direct) direct_->end();
 }
 
 // Sleeps while another thread owns the engine. The owner reads `sleepers` after it has published a result or released

@@ -30,7 +30,11 @@ class driver {
   using clock = std::chrono::steady_clock;
 
   driver(engine& what, idle_policy policy)
-      : engine_(what), bell_(what.net().bell()), policy_(policy), is_beside_device_(what.has_device()) {}
+      : engine_(what),
+        bell_(what.net().bell()),
+        direct_(what.net().direct()),
+        policy_(policy),
+        is_beside_device_(what.has_device()) {}
   driver(const driver&) = delete;
   driver& operator=(const driver&) = delete;
 
@@ -160,6 +164,7 @@ class driver {
 
   engine& engine_;
   doorbell& bell_;
+  direct_sleep* const direct_;  ///< may be null
   const idle_policy policy_;
   std::atomic<std::uint32_t> owner_{0};
   std::atomic<std::uint32_t> contenders_{0};  ///< number of threads that wait for the engine

@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <ctime>
 
+#include "libsched/transport/direct_sleep.h"
+
 namespace lsched {
 namespace {
 
@@ -24,6 +26,8 @@ void futex_wake(std::atomic<std::uint32_t>& word, int sleepers) {
 void ring(doorbell& bell, doorbell::side side, int sleepers) {
   bell.word[side].fetch_add(1);
   futex_wake(bell.word[side], sleepers);
+  if (side != doorbell::waiter) return;
+  if (const std::uint32_t event = bell.direct.load(); event != 0) write_event(static_cast<int>(event - 1));
 }
 
 void ring_if_needed(doorbell& bell) {

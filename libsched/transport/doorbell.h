@@ -46,7 +46,15 @@ struct alignas(64) doorbell {
   std::atomic<std::uint32_t> sleepers;  ///< number of application threads that sleep or are about to sleep
   std::atomic<std::uint32_t> wanted;   ///< 1: the progress thread must be woken for messages; set by the engine's owner
   std::atomic<std::uint32_t> polling;  ///< 1: the engine's owner polls for messages
+  /// While a thread has a claim (direct_sleep.h), the number of an eventfd plus 1. Otherwise, and always in shared
+  /// memory, 0.
+  std::atomic<std::uint32_t> direct;
 };
+
+/// Returns true if no thread polls and a thread has announced that it will sleep.
+inline bool has_sleeper(const doorbell& bell) {
+  return bell.polling.load() == 0 && (bell.sleepers.load() != 0 || bell.wanted.load() != 0);
+}
 
 /// Rings a bell if a thread of the receiver sleeps and no thread of the receiver polls. The caller must have published
 /// its messages and then executed a sequentially consistent fence. Any thread of any local process may call this
@@ -83,8 +91,8 @@ class ringer {
   std::vector<debt> owed_;
 };
 
-/// Wakes up to `sleepers` threads on one bell. Does not check whether any thread sleeps. Used to hand the engine to
-/// another thread.
+/// Wakes up to `sleepers` threads on one bell, and also a direct sleeper. Does not check whether any thread sleeps.
+/// Used to hand the engine to another thread.
 void ring(doorbell& bell, doorbell::side side, int sleepers = 1);
 
 /// Sleeps until the word of `side` differs from `epoch` or the timeout passes. May return spuriously.

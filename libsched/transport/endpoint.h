@@ -32,6 +32,7 @@
 #include <vector>
 
 #include "libsched/transport/board.h"
+#include "libsched/transport/direct_sleep.h"
 #include "libsched/transport/doorbell.h"
 #include "libsched/transport/endpoint_areas.h"
 #include "libsched/transport/endpoint_liveness.h"
@@ -50,6 +51,7 @@ struct endpoint_parts {
   endpoint_recorder* recorder = nullptr;
   endpoint_liveness* liveness = nullptr;
   bool has_cancellation_points = false;  ///< calls of the endpoint may be cancellation points (no_cancellation.h)
+  direct_sleep* direct = nullptr;        ///< null: threads sleep only on the doorbell
 };
 
 class endpoint {
@@ -63,6 +65,7 @@ class endpoint {
   endpoint_recorder& recorder() const { return of_transport_or_base<endpoint_recorder>(parts_.recorder); }
   endpoint_liveness& liveness() const { return of_transport_or_base<endpoint_liveness>(parts_.liveness); }
   bool has_cancellation_points() const { return parts_.has_cancellation_points; }
+  direct_sleep* direct() const { return parts_.direct; }  ///< may be null
 
   // --- commit: every member of a world makes each of these calls once -------------------------------------------
 

@@ -23,6 +23,9 @@ inline bug planted = bug_of({});
 /// doorbell wakes such a thread.
 inline bool caps_naps = true;
 
+/// If false, ring() does not look for a direct sleeper. In worlds without sockets, this look would only add states.
+inline bool sleeps_directly = false;
+
 }  // namespace models
 
 consteval models::bug operator""_bug(const char* name, std::size_t length) { return models::bug_of({name, length}); }

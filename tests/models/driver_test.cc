@@ -1,4 +1,5 @@
-// Tests the worlds of driver_worlds.cc: ownership of the engine, posts (requests to the engine) and the doorbell. The
+// Tests the worlds of driver_worlds.cc and direct_worlds.cc: ownership of the engine, posts (requests to the engine),
+// the doorbell and direct sleep. The
 // explorer executes every interleaving of the threads' accesses, with store buffers. If all threads sleep or have left,
 // an unhandled message or post is a fault.
 #include <gtest/gtest.h>
@@ -38,6 +39,12 @@ TEST(driver_model, no_message_and_no_post_is_left_lying) {
     expect_right(scenario);
 }
 
+TEST(driver_model, no_message_and_no_post_is_left_lying_in_direct_sleep) {
+  for (const std::string_view scenario : {"bytes for direct sleeper", "post for direct sleeper",
+                                          "job for direct sleeper", "stepper beside direct sleeper"})
+    expect_right(scenario);
+}
+
 // Each test visits all states. "two waiters" has 78 million states (6 minutes on one core, 3 GB). "nap handed over" has
 // 29 million states (90 seconds). Each other test has 3 to 6 million states (10 to 20 seconds). A search that reaches a
 // limit fails.
@@ -45,7 +52,8 @@ constexpr limits k_large{.states = 100'000'000, .time = std::chrono::seconds(300
 
 TEST(driver_model_soak, two_waiters) { expect_right("two waiters", k_large); }
 TEST(driver_model_soak, one_gives_up) {
-  for (const std::string_view scenario : {"one gives up", "one gives up beside auxiliary"})
+  for (const std::string_view scenario : {"one gives up", "one gives up beside auxiliary", "claimant gives up",
+                                          "direct and futex sleeper", "post for both sleepers"})
     expect_right(scenario, k_large);
 }
 TEST(driver_model_soak, stop_of_auxiliary) { expect_right("stop of auxiliary", k_large); }
@@ -92,6 +100,28 @@ TEST(driver_model_bug, every_changed_line_is_caught) {
       {"slot_given_away_too_early", "job for waiter"},
       {"closes_without_waiting", "end of lane"},
   });
+}
+
+TEST(driver_model_bug, every_changed_line_of_direct_sleep_is_caught) {
+  expect_caught({
+      {"leaves_without_a_replacement", "claimant gives up"},
+      {"claim_never_ends", "claimant gives up"},
+      {"sleeps_beside_an_ended_claim", "direct and futex sleeper"},
+      {"second_wait_without_a_look_at_the_word", "post for direct sleeper"},
+      {"reads_the_event_after_the_word", "post for direct sleeper"},
+      {"rings_no_direct_sleeper", "post for direct sleeper"},
+      {"writes_the_event_before_the_word_changes", "job for direct sleeper"},
+      {"claims_what_is_claimed", "post for both sleepers"},
+  });
+}
+
+// These changes of the code only wake two threads for one message.
+TEST(driver_model, a_second_thread_that_wakes_for_the_bytes_does_no_harm) {
+  for (const std::string_view change : {"arms_beside_a_claim", "claims_after_the_last_look"})
+    for (const std::string_view scenario : {"bytes for direct sleeper", "stepper beside direct sleeper"}) {
+      const report found = run(scenario, {.bug = change});
+      EXPECT_EQ(found.fault, "") << change << ": " << to_text(found);
+    }
 }
 
 // This is the classic fault: both threads read before either store has left its store buffer. (If a round ends directly

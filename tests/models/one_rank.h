@@ -5,8 +5,8 @@
 // Everything except the transport is the library's own code. To send, a thread stores a stamp, and records that it must
 // check the receiver's doorbell. The shm endpoint sends by the same two lines of code, and CMakeLists.txt checks that
 // the lines agree. The thread checks the doorbell later, when it has nothing else to do. A time-driven transport, such
-// as the MPI endpoint, stores a stamp but never rings. In most scenarios the senders are threads that only send.
-// Scenarios in which an engine sends have two ranks.
+// as the MPI endpoint, stores a stamp but never rings. Sockets (explored_sockets.h) ring only by their watcher. In most
+// scenarios the senders are threads that only send. Scenarios in which an engine sends have two ranks.
 #pragma once
 
 #include "tests/models/explored_std.h"
@@ -32,6 +32,7 @@
 #include "offload/job_board.cc"
 #include "ops/op.cc"
 
+#include "tests/models/explored_sockets.h"
 #include "tests/models/worlds.h"
 
 namespace lsched {
@@ -70,17 +71,25 @@ using models::threads;
 
 constexpr std::uint32_t k_links = 2;
 
-enum class medium : std::uint8_t { rings, time_driven };
+enum class medium : std::uint8_t { rings, time_driven, sockets };
 enum class cores : std::uint8_t { free, taken };
 
 /// A transport that moves landing stamps (round numbers), but no payloads.
 class stamps final : public endpoint, public endpoint_memory {
  public:
-  explicit stamps(medium what)
-      : endpoint({0, 2}, "stamps", {.memory = this}), is_time_driven_(what == medium::time_driven) {}
+  explicit stamps(medium what) : stamps(what, what == medium::sockets ? new net_watcher : nullptr) {}
+  stamps(medium what, net_watcher* for_sockets)
+      : endpoint({0, 2}, "stamps", {.memory = this, .direct = for_sockets}),
+        watcher(for_sockets),
+        is_time_driven_(what == medium::time_driven) {
+    if (watcher == nullptr) return;
+    g_kernel = new explored_sockets;
+    models::require(static_cast<bool>(watcher->start(0, bell_)), "the watcher does not start");
+  }
 
   // --- called by threads of other ranks --------------------------------------------------------------------
   void publish(link_id link, round_no round, ringer& owing) {
+    if (watcher != nullptr) return g_kernel->set(std::uint64_t{1} << link);
     stamp[link].store(round, std::memory_order_release);
     if (!is_time_driven_) owing.owe(0, bell_);
   }
@@ -121,7 +130,7 @@ class stamps final : public endpoint, public endpoint_memory {
   }
   bool fetch(link_id, round_no, message_target, arrival&) override { return true; }
   bool receive(link_id link, round_no round, message_target into, arrival& out) override {
-    if (stamp[link].load() >= round) {
+    if (has_arrived(link, round)) {
       out = {into.memory, 1, {}, false};
       return true;
     }
@@ -135,11 +144,12 @@ class stamps final : public endpoint, public endpoint_memory {
   std::size_t poll(std::span<completion> out) override {
     models::require(!is_inside_, "two threads own the engine");
     is_inside_ = true;
+    if (watcher != nullptr) pump();
     if (const std::uint64_t now = given_up.load(); now != std::exchange(given_up_seen_, now))
       report_cancelled({static_cast<std::uint32_t>(now - 1), {1}});
     std::size_t found = 0;
     for (link_id link = 0; link < attached_; ++link) {
-      if (awaited_[link] == 0 || stamp[link].load() < awaited_[link]) continue;
+      if (awaited_[link] == 0 || !has_arrived(link, awaited_[link])) continue;
       out[found++] = {cookies_[link], std::exchange(awaited_[link], 0), {nullptr, 1, {}, false}};
     }
     is_inside_ = false;
@@ -153,17 +163,31 @@ class stamps final : public endpoint, public endpoint_memory {
 
   std::atomic<round_no> stamp[k_links];
   std::atomic<std::uint64_t> given_up;  ///< id of the cancelled instance, plus one; 0 if no instance is cancelled
+  net_watcher* const watcher;           ///< null unless the messages come by sockets
   stamps* peer = nullptr;
   shm_claim claim;  ///< claim that a peer holds while it reads this rank's memory
   end_word closed;
 
  private:
+  // Reads the sockets, and then arms the watcher if a thread will sleep. net_endpoint::pump() ends by the same line of
+  // code.
+  void pump() {
+    const std::uint64_t messages = g_kernel->take(explored_sockets::k_bytes);
+    for (link_id link = 0; link < k_links; ++link)
+      if ((messages >> link & 1) != 0) landed_[link] = 1;
+    if (has_sleeper(bell_)) watcher->arm();
+  }
+  bool has_arrived(link_id link, round_no round) const {
+    return (watcher != nullptr ? landed_[link] : stamp[link].load()) >= round;
+  }
+
   const bool is_time_driven_;
   ringer ringer_{1};
   bool is_inside_ = false;
   std::uint32_t attached_ = 0;
   std::uint64_t cookies_[k_links]{};
   round_no awaited_[k_links]{};
+  round_no landed_[k_links]{};  ///< last round that was read from the sockets
   std::uint64_t given_up_seen_ = 0;
   doorbell bell_{};
 };
@@ -291,12 +315,15 @@ class rank_model {
              device_maker gpu = nullptr)
       : most_(around.most), all(around.model) {
     all.set_up([&] { here = new one_rank(first, second, what, have, gpu); });
+    models::sleeps_directly = what == medium::sockets;
     doorbell& bell = here->net.bell();
     know(&bell.word[0], "bell.word[waiter]", around);
     know(&bell.word[1], "bell.word[auxiliary]", around);
     know(&bell.sleepers, "sleepers", around);
     know(&bell.wanted, "wanted", around);
     know(&bell.polling, "polling", around);
+    know(&bell.direct, "direct", around);
+    if (what == medium::sockets) know(g_kernel->state_word(), "kernel", around);
     know(&here->net.stamp[0], "stamp[0]", around);
     know(&here->net.stamp[1], "stamp[1]", around);
     know(&here->net.given_up, "given_up", around);
@@ -327,6 +354,15 @@ class rank_model {
       for (link_id link = 0; link < k_links; ++link) it->net.publish(link, 1, *owing);
       owing->settle();
     });
+  }
+  /// Adds a thread that delivers a message by the sockets, and then is the watcher, which sleeps at the end. Call this
+  /// function after all other threads were added.
+  void add_network(link_id link) {
+    all.add("network", [it = here, link] {
+      g_kernel->set(std::uint64_t{1} << link);
+      it->net.watcher->watch();
+    });
+    watches_ = true;
   }
   /// Adds another rank that cancels the first instance.
   void add_canceller() {
@@ -382,9 +418,9 @@ class rank_model {
   void limit_early_naps() { all.limit_early_naps(2); }
 
   /// Explores the world. When no move is possible, both instances must have finished all rounds for which the
-  /// application called, and only thread `sleeper` may sleep.
+  /// application called, and only thread `sleeper` and the watcher may sleep.
   models::report explore(const std::string& sleeper = "") {
-    all.expect([this, stays = sleeper + " sleeps"](bool is_last) {
+    all.expect([this, stays = (watches_ ? "network" : sleeper) + " sleeps"](bool is_last) {
       if (std::string wrong = rule_ ? rule_() : std::string(); !wrong.empty() || !is_last) return wrong;
       const std::string left = all.unfinished();
       if (!left.empty() && left != stays) return "a wake-up is lost: " + left;
@@ -410,7 +446,8 @@ class rank_model {
 
   models::limits most_;
   std::function<std::string()> rule_, rule_at_end_;
-  int open_ = -1;  ///< instance whose round cannot end, set by leave_open(); -1 if there is no such instance
+  bool watches_ = false;  ///< the world has a watcher
+  int open_ = -1;         ///< instance whose round cannot end, set by leave_open(); -1 if there is no such instance
   threads all;
 };
 

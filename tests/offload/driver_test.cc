@@ -563,7 +563,8 @@ TEST(driver_wakeups, reach_the_auxiliary_thread_when_several_threads_start_and_n
 /// endpoint, so that an event happens exactly in the interval in which a race is possible.
 class scripted_endpoint final : public endpoint {
  public:
-  scripted_endpoint() : endpoint({0, 2}, "scripted", {.liveness = &peers}) {}
+  explicit scripted_endpoint(bool sleeps_directly)
+      : endpoint({0, 2}, "scripted", {.liveness = &peers, .direct = sleeps_directly ? &sockets : nullptr}) {}
   result<std::unique_ptr<board>> open_board(std::size_t) override { return failure{status::unsupported}; }
   std::unique_ptr<board> open_home_board() override { return nullptr; }
   result<std::vector<link_id>> attach(std::uint32_t, std::span<const rank>, bool,
@@ -629,6 +630,27 @@ class scripted_endpoint final : public endpoint {
     rank find_dead_peer() override { return ++searches, k_no_rank; }
     std::atomic<std::uint64_t> searches{0};
   } peers;
+  /// Sockets without bytes: only rings end a direct sleep.
+  struct scripted_sleep : direct_sleep {
+    static constexpr std::uint32_t k_no_event = 1 << 20;  ///< ring() cannot write an event with this number
+    bool claim() override {
+      const bool is_free = !is_claimed.exchange(true);
+      ++(is_free ? claims : refusals);
+      bell->direct.store(k_no_event);
+      return is_free;
+    }
+    void sleep(std::uint32_t epoch, std::chrono::nanoseconds timeout) override {
+      EXPECT_TRUE(is_claimed.load());
+      sleep_on(*bell, doorbell::waiter, epoch, timeout);
+    }
+    void end() override {
+      bell->direct.store(0);
+      EXPECT_TRUE(is_claimed.exchange(false));
+    }
+    doorbell* bell = nullptr;
+    std::atomic<bool> is_claimed{false};
+    std::atomic<int> claims{0}, refusals{0};
+  } sockets;
 
  private:
   struct arm_state {
@@ -646,7 +668,9 @@ class scripted_endpoint final : public endpoint {
 /// A driver over a scripted_endpoint, with two schedules that wait for one signal each. By default, waiting threads
 /// sleep as soon as possible.
 struct scripted_rank {
-  explicit scripted_rank(idle_policy policy = make_idle_policy(idle_mode::park, 1, 1)) : by(what, policy) {
+  explicit scripted_rank(idle_policy policy = make_idle_policy(idle_mode::park, 1, 1), bool sleeps_directly = false)
+      : net(sleeps_directly), by(what, policy) {
+    net.sockets.bell = &net.bell();
     for (std::uint32_t tag = 0; tag < 2; ++tag) {
       builder to({0, 2}, "one signal");
       to.signal_recv(1, tag);
@@ -698,8 +722,9 @@ void expect_asleep(const std::atomic<pid_t>& id) {
 /// Starts a round in this thread. Runs `event` after the thread has polled for the last time, but before the thread has
 /// released the engine. `event` gets the id of the auxiliary thread, and must send the signal of the round. The
 /// auxiliary thread or this thread must then finish the round.
-void expect_finished_after(const std::function<void(scripted_rank&, const std::atomic<pid_t>&)>& event) {
-  scripted_rank it;
+void expect_finished_after(const std::function<void(scripted_rank&, const std::atomic<pid_t>&)>& event,
+                           bool sleeps_directly = false) {
+  scripted_rank it(make_idle_policy(idle_mode::park, 1, 1), sleeps_directly);
   std::atomic<pid_t> id{0};
   std::atomic<bool> stop{false};
   std::atomic<bool> is_set{false};
@@ -734,12 +759,38 @@ TEST(driver_wakeups, reach_the_auxiliary_thread_that_woke_before_the_engine_was_
 
 /// A signal rings for another thread, which waits for another round and then gives up.
 TEST(driver_wakeups, reach_the_owner_if_the_thread_that_was_rung_gives_up) {
-  expect_finished_after([](scripted_rank& it, const std::atomic<pid_t>&) {
-    std::jthread leaving([&] { EXPECT_EQ(it.by.wait(*it.its[1], 1, clock::now() + 20ms), status::timeout); });
-    const auto limit = clock::now() + k_limit;
-    while (it.net.bell().sleepers.load() == 0 && clock::now() < limit) std::this_thread::yield();
-    it.net.raise(0, 1);
-  });
+  for (const bool sleeps_directly : {false, true})
+    expect_finished_after(
+        [](scripted_rank& it, const std::atomic<pid_t>&) {
+          std::jthread leaving([&] { EXPECT_EQ(it.by.wait(*it.its[1], 1, clock::now() + 20ms), status::timeout); });
+          const auto limit = clock::now() + k_limit;
+          while (it.net.bell().sleepers.load() == 0 && clock::now() < limit) std::this_thread::yield();
+          it.net.raise(0, 1);
+        },
+        sleeps_directly);
+}
+
+/// Only the first of two sleeping threads claims the sockets.
+TEST(driver_wakeups, reach_a_direct_sleeper_and_a_sleeper_on_the_bell) {
+  scripted_rank it(make_idle_policy(idle_mode::park, 1, 1), true);
+  for (instance* one : it.its) EXPECT_EQ(it.by.start(*one, nullptr), status::ok);
+  std::atomic<pid_t> ids[2]{};
+  std::vector<std::jthread> waiters;
+  for (std::size_t i = 0; i < 2; ++i) {
+    waiters.emplace_back([&, i] {
+      ids[i] = gettid();
+      EXPECT_EQ(it.by.wait(*it.its[i], 1, clock::now() + k_limit), status::ok);
+    });
+    expect_asleep(ids[i]);
+  }
+  const auto before = clock::now();
+  it.net.raise(0, 1);
+  it.net.raise(1, 1);
+  waiters.clear();
+  EXPECT_LT(clock::now() - before, k_limit / 2);
+  EXPECT_GE(it.net.sockets.claims.load(), 1);
+  EXPECT_GE(it.net.sockets.refusals.load(), 1);
+  EXPECT_FALSE(it.net.sockets.is_claimed.load());
 }
 
 TEST(driver_wakeups, reach_a_sleeper_whose_round_was_finished_by_another_one) {

@@ -50,7 +50,9 @@ result<std::unique_ptr<net_endpoint>> net_endpoint::open(const lsched::world& pl
 }
 
 net_endpoint::net_endpoint(const lsched::world& place, const net_options& options)
-    : endpoint(place, "net", {.liveness = this, .has_cancellation_points = true}),
+    : endpoint(
+          place, "net",
+          {.liveness = this, .has_cancellation_points = true, .direct = options.bell == nullptr ? &watcher_ : nullptr}),
       process_(getpid()),
       shutdown_(options.shutdown),
       lost_after_(options.lost_after),
@@ -288,7 +290,7 @@ void net_endpoint::put_news(connection& to) {
 // Before a thread sleeps, writes as many bytes as the kernel takes, because the kernel wakes the thread only when a
 // full socket takes bytes again.
 void net_endpoint::write_all() {
-  const std::uint64_t most = has_sleeper() ? std::numeric_limits<std::uint64_t>::max() : k_turn_bytes;
+  const std::uint64_t most = has_sleeper(bell_) ? std::numeric_limits<std::uint64_t>::max() : k_turn_bytes;
   for (std::size_t i = 0; i < unwritten_.size();) {
     if (connection& to = *unwritten_[i]; !write(to, most)) {
       ++i;
@@ -337,11 +339,6 @@ void net_endpoint::watch_room(connection& to, which socket, bool is_blocked) {
   (void)epoll_ctl(set_.get(), EPOLL_CTL_MOD, socket == control ? to.control.socket() : to.bulk.socket(), &what);
 }
 
-/// Returns true if no thread polls and a thread has announced that it will sleep.
-bool net_endpoint::has_sleeper() const {
-  return bell_.polling.load() == 0 && (bell_.sleepers.load() != 0 || bell_.wanted.load() != 0);
-}
-
 // Writes and reads one turn of each connection, without waiting. If a thread has announced that it will sleep, arms the
 // watcher.
 void net_endpoint::pump() {
@@ -366,7 +363,7 @@ void net_endpoint::pump() {
   }
   verify_suspects();
   if (found > 0) write_all();
-  if (has_sleeper() && !is_closed_) watcher_.arm();
+  if (has_sleeper(bell_) && !is_closed_) watcher_.arm();
 }
 
 /// Returns whether a socket has bytes that were decrypted but not read. The kernel does not report such bytes.

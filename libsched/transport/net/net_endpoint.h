@@ -49,7 +49,8 @@ struct net_sockets {
 };
 
 struct net_options {
-  doorbell* bell = nullptr;  ///< the bell to ring; null: a bell of the endpoint. Must outlive the endpoint.
+  /// The bell to ring. Must outlive the endpoint. Null: a bell of the endpoint, which permits direct sleep.
+  doorbell* bell = nullptr;
   std::chrono::milliseconds shutdown{1000};    ///< maximum time for which close() waits for the kernel
   std::chrono::milliseconds lost_after{3000};  ///< silence of a peer's kernel after which the peer is lost
 };
@@ -152,7 +153,6 @@ class net_endpoint final : public endpoint, public endpoint_liveness, private bo
   // The connections (net_endpoint.cc)
   connection* open_connection_to(rank peer) const;
   void pump();
-  bool has_sleeper() const;
   void write_all();
   bool write(connection& to, std::uint64_t most);
   void watch_room(connection& to, which socket, bool is_blocked);

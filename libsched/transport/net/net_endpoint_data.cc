@@ -391,7 +391,7 @@ void net_endpoint::expect(const net_link& state) {
 // this function returns false if the caller must call epoll_wait() now. This rank's own messages are written first,
 // because peers wait for them.
 bool net_endpoint::read_expected() {
-  if (awaited_.waiting() > 2 || health_ != status::ok || ++looks_ % 4 == 0 || has_sleeper()) return false;
+  if (awaited_.waiting() > 2 || health_ != status::ok || ++looks_ % 4 == 0 || has_sleeper(bell_)) return false;
   write_all();
   connection* const from = expected_[expected_[1] == nullptr ? 0 : looks_ % 2];
   if (health_ != status::ok || from == nullptr || from->is_lost || from->has_ended[control]) return false;

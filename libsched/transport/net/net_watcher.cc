@@ -1,53 +1,37 @@
 #include "libsched/transport/net/net_watcher.h"
 
-#include <errno.h>
-#include <string.h>
-#include <sys/epoll.h>
-#include <sys/eventfd.h>
-
-#include <cstdint>
-#include <string>
-
-#include "libsched/transport/quiet_thread.h"
-
 namespace lsched {
 
-result<bool> net_watcher::start(int sockets, doorbell& bell) {
-  sockets_ = sockets;
-  bell_ = &bell;
-  set_ = make_descriptor([] { return epoll_create1(EPOLL_CLOEXEC); });
-  stop_ = make_descriptor([] { return eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK); });
-  epoll_event not_yet{.events = EPOLLONESHOT, .data = {.fd = sockets}};
-  epoll_event at_stop{.events = EPOLLIN, .data = {.fd = stop_.get()}};
-  if (!set_ || !stop_ || epoll_ctl(set_.get(), EPOLL_CTL_ADD, sockets, &not_yet) != 0 ||
-      epoll_ctl(set_.get(), EPOLL_CTL_ADD, stop_.get(), &at_stop) != 0)
-    return failure{status::no_memory,
-                   std::string("the system cannot watch the connections between ranks (epoll): ") + strerror(errno)};
-  thread_ = start_quietly("lsched-net", [this] { watch(); });
-  return true;
-}
-
 void net_watcher::arm() {
+  if (bell_->direct.load() != 0) return;  // bytes wake the claimant
   if (armed_.exchange(true)) return;
-  epoll_event once{.events = EPOLLIN | EPOLLONESHOT, .data = {.fd = sockets_}};
-  (void)epoll_ctl(set_.get(), EPOLL_CTL_MOD, sockets_, &once);
+  enable();
 }
 
 void net_watcher::watch() {
-  for (;;) {
-    epoll_event news{};
-    if (epoll_wait(set_.get(), &news, 1, -1) != 1) continue;
-    if (news.data.fd == stop_.get()) return;
+  while (await_sockets()) {
     armed_.store(false);
     std::atomic_thread_fence(std::memory_order_seq_cst);
     ring_if_needed(*bell_);
   }
 }
 
-void net_watcher::stop() {
-  if (!thread_.joinable()) return;
-  eventfd_write(stop_.get(), 1);
-  thread_.join();
+// No other thread claims between the two accesses, because only the engine's owner claims.
+bool net_watcher::claim() {
+  if (bell_->direct.load() != 0) return false;
+  bell_->direct.store(static_cast<std::uint32_t>(event_.get()) + 1);
+  return true;
 }
+
+// The first wait may end because of an old ring. The second wait then ends only because of a new ring, or at the
+// timeout.
+void net_watcher::sleep(std::uint32_t epoch, std::chrono::nanoseconds timeout) {
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(timeout);
+  timespec left{.tv_sec = seconds.count(), .tv_nsec = (timeout - seconds).count()};
+  for (int waits = 0; waits < 2; ++waits)
+    if (bell_->word[doorbell::waiter].load() != epoch || !await_bytes(left)) return;
+}
+
+void net_watcher::end() { bell_->direct.store(0); }
 
 }  // namespace lsched

@@ -1,4 +1,5 @@
-// The thread that rings the bell of a sleeping rank when bytes arrive from the network. (docs/inside/net.md)
+// The thread that rings the bell of a sleeping rank when bytes arrive from the network. The first thread that sleeps
+// needs no watcher, because it waits for the sockets itself (direct_sleep.h). (docs/inside/net.md)
 //
 //     owner of the engine going to sleep           watcher
 //     ----------------------------------           -------
@@ -13,26 +14,32 @@
 #pragma once
 
 #include <atomic>
+#include <ctime>
 #include <thread>
 
+#include "libsched/transport/direct_sleep.h"
 #include "libsched/transport/doorbell.h"
 #include "libsched/transport/net/descriptor.h"
 #include "ops/status.h"
 
 namespace lsched {
 
-class net_watcher {
+class net_watcher final : public direct_sleep {
  public:
   /// Starts the thread. `sockets` is an epoll set. The set and the bell must outlive the watcher.
   result<bool> start(int sockets, doorbell& bell);
   net_watcher() = default;
-  ~net_watcher() { stop(); }
+  ~net_watcher() override { stop(); }
   net_watcher(const net_watcher&) = delete;
   net_watcher& operator=(const net_watcher&) = delete;
 
-  /// Arranges that the bell is rung when a socket of the set becomes ready. Only the owner of the engine calls this
-  /// function. Never blocks.
+  /// Arranges that the bell is rung when a socket of the set becomes ready. Does nothing while a thread has a claim.
+  /// Only the owner of the engine calls this function. Never blocks.
   void arm();
+
+  bool claim() override;
+  void sleep(std::uint32_t epoch, std::chrono::nanoseconds timeout) override;
+  void end() override;
 
   void stop();
 
@@ -44,10 +51,21 @@ class net_watcher {
  private:
   void watch();
 
+  // The system calls (net_watcher_kernel.cc)
+  void enable();
+  /// Waits until the kernel reports bytes after enable(). Returns false when the thread must end.
+  bool await_sockets();
+  /// Waits for the sockets, event_ or the end of the time that is left. Returns true if only event_ was readable.
+  /// Clears event_.
+  bool await_bytes(timespec& left);
+
   int sockets_ = -1;
   doorbell* bell_ = nullptr;
   descriptor set_;   ///< an epoll set with sockets_ and stop_
   descriptor stop_;  ///< an eventfd
+  /// An eventfd, which rings make readable during a direct sleep. Remains open after stop(), because a worker of the
+  /// lane may still ring. Not in set_, because only the claimant may read this eventfd.
+  descriptor event_;
   std::atomic<bool> armed_ = false;
   std::thread thread_;
 };

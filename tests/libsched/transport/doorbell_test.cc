@@ -2,6 +2,8 @@
 #include "libsched/transport/doorbell.h"
 
 #include <gtest/gtest.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 #include <array>
 #include <thread>
@@ -149,6 +151,24 @@ TEST(doorbell, rings_whom_it_finds_asleep_and_nobody_else) {
     EXPECT_EQ(bell.word[doorbell::waiter], it.rings[0]) << it.polling << it.sleepers << it.wanted;
     EXPECT_EQ(bell.word[doorbell::auxiliary], it.rings[1]) << it.polling << it.sleepers << it.wanted;
   }
+}
+
+TEST(doorbell, writes_the_event_of_a_direct_sleeper) {
+  const int event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  ASSERT_GE(event, 0);
+  const auto count = [event] {
+    eventfd_t rings = 0;
+    return eventfd_read(event, &rings) == 0 ? rings : 0;
+  };
+  doorbell bell{};
+  ring(bell, doorbell::waiter);
+  EXPECT_EQ(count(), 0u);
+  bell.direct = static_cast<std::uint32_t>(event) + 1;
+  ring(bell, doorbell::auxiliary);
+  EXPECT_EQ(count(), 0u);
+  ring(bell, doorbell::waiter);
+  EXPECT_EQ(count(), 1u);
+  close(event);
 }
 
 TEST(doorbell, is_looked_at_once_however_much_was_published) {
