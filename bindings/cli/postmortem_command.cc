@@ -9,7 +9,9 @@
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "bindings/cli/common/commands.h"
@@ -47,13 +49,14 @@ struct owned_file {
 
 // --- finding the recording -------------------------------------------------------------------------------------
 
-/// Reads the recording from the shared segment of a process. That process is `lsched run` or, under MPI, the first rank
-/// of a node.
+/// Reads the recording from the shared segment of a process. That process is `lsched run -n` or, under
+/// `lsched run --hosts` and MPI, the first rank of a node.
 std::string content_from_process(const std::string& number) {
   const std::filesystem::path folder = "/proc/" + number + "/fd";
   std::error_code error;
   std::string why =
-      " has created no world: give the process number of `lsched run`, or of the first rank of a node under MPI";
+      " has created no world: give the process number of `lsched run -n`. Under `lsched run --hosts` and MPI, give the "
+      "process number of the first rank on this host";
   for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
     std::error_code gone;
     if (std::filesystem::read_symlink(entry.path(), gone) != "/memfd:libsched (deleted)") continue;
@@ -69,9 +72,32 @@ std::string content_from_process(const std::string& number) {
   throw command_failure(LSCHED_ERR_ARGUMENT, "process " + number + why);
 }
 
+/// Throws an error that names the recordings FILE.RANK if they exist in place of FILE.
+void expect_one_node(const std::filesystem::path& file) {
+  const std::filesystem::path folder = file.has_parent_path() ? file.parent_path() : ".";
+  const std::string beginning = file.filename().string() + ".";
+  std::vector<std::uint64_t> ranks;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    const std::string name = entry.path().filename().string();
+    if (!name.starts_with(beginning)) continue;
+    if (const auto first = whole_number_in(std::string_view(name).substr(beginning.size()))) ranks.push_back(*first);
+  }
+  if (ranks.empty()) return;
+  std::ranges::sort(ranks);
+  std::string names;
+  for (const std::uint64_t first : std::span(ranks).first(std::min<std::size_t>(ranks.size(), 4)))
+    names += (names.empty() ? "" : ", ") + file.string() + "." + std::to_string(first);
+  if (ranks.size() > 4) names += ", ...";
+  throw command_failure(LSCHED_ERR_ARGUMENT,
+                        file.string() + ": no such file. Each node has its own file, so name one of " + names);
+}
+
 recording read_source(const std::string& source) {
-  const bool is_process = !std::filesystem::exists(source) && whole_number_in(source);
-  if (std::filesystem::exists(source) && !std::filesystem::is_regular_file(source))
+  const bool exists = std::filesystem::exists(source);
+  const bool is_process = !exists && whole_number_in(source);
+  if (!exists && !is_process) expect_one_node(source);
+  if (exists && !std::filesystem::is_regular_file(source))
     throw command_failure(LSCHED_ERR_ARGUMENT, source + ": the path is not a regular file, so it is not a recording");
   const std::string content = is_process ? content_from_process(source) : require(content_of(source, k_most_bytes));
   auto all = parse_recording(std::as_bytes(std::span(content)));
@@ -243,7 +269,7 @@ void add_postmortem_command(CLI::App& app, command_context& context) {
   const auto options = std::make_shared<postmortem_options>();
   command
       ->add_option("SOURCE", options->source,
-                   "A file that LSCHED_RECORDER named, or the process number of a running `lsched run`")
+                   "A file that LSCHED_RECORDER named, or the process number of a running `lsched run -n`")
       ->required();
   const option_group group{*command};
   auto* as_json = group.add_json(options->json, "one object; times are ns since 1970");

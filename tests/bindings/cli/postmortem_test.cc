@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
@@ -118,13 +119,29 @@ TEST(CommandPostmortem, of_ranks_that_ended_well_says_so) {
   EXPECT_TRUE(contains(asked.out, ", closed its world): has no schedule\n")) << asked.out;
 }
 
+TEST(CommandPostmortem, names_the_files_of_the_nodes) {
+  const temporary_file file("");
+  std::vector<std::string> parts;
+  for (const char* rank : {"0", "2", "10", "3", "4"}) std::ofstream(parts.emplace_back(file.path + "." + rank));
+  std::ofstream(parts.emplace_back(file.path + ".err"));
+  unlink(file.path.c_str());
+  const outcome it = run(lsched({"postmortem", file.path}));
+  for (const std::string& each : parts) unlink(each.c_str());
+  EXPECT_EQ(it.status, 1);
+  EXPECT_EQ(it.err, "lsched: LSCHED_ERR_ARGUMENT: " + file.path +
+                        ": no such file. Each node has its own file, so name one of " + file.path + ".0, " + file.path +
+                        ".2, " + file.path + ".3, " + file.path + ".4, ...\n");
+}
+
 TEST(CommandPostmortem, names_what_it_cannot_read) {
   const temporary_file file("no recording");
   const std::vector<std::pair<std::string, std::string>> mistakes{
       {file.path, "this is not a recording of this version"},
       {"/nowhere/at/all", "/nowhere/at/all: no such file"},
       {"1", "process 1"},
-      {std::to_string(getpid()), "has created no world"},
+      {std::to_string(getpid()),
+       "has created no world: give the process number of `lsched run -n`. Under `lsched run "
+       "--hosts` and MPI, give the process number of the first rank on this host"},
       {"2147483647", "process 2147483647: there is no such process and no such file"}};
   for (const auto& [source, why] : mistakes) {
     const outcome it = run(lsched({"postmortem", source}));
