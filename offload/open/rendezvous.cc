@@ -24,15 +24,25 @@ struct introduction {
 static_assert(sizeof(introduction) == k_exchanged_bytes);
 static_assert(std::has_unique_object_representations_v<introduction>);  // the bytes of two records are compared
 
+/// Copies the text, or its first N characters. A text of N characters has no null at its end.
 template <std::size_t N>
 void copy_text(std::array<char, N>& into, std::string_view text) {
   into.fill('\0');
-  std::copy_n(text.begin(), std::min(text.size(), N - 1), into.begin());
+  std::copy_n(text.begin(), std::min(text.size(), N), into.begin());
 }
 
 template <std::size_t N>
 std::string text_of(const std::array<char, N>& from) {
   return {from.data(), strnlen(from.data(), N)};
+}
+
+/// Returns the name of a rank's build in quotes. Replaces bytes that are not printable, because any exchange function
+/// may have transferred the name.
+std::string build_of(const introduction& each) {
+  std::string name = text_of(each.build);
+  std::ranges::replace_if(
+      name, [](char c) { return c < ' ' || c > '~'; }, '?');
+  return "\"" + name + "\"";
 }
 
 introduction introduce(const participant& self, const std::optional<failure>& why) {
@@ -75,7 +85,9 @@ std::optional<failure> find_obstacle(const introductions& all) {
     const std::string both = "ranks 0 and " + std::to_string(r);
     if (each.build != first.build)
       return failure{status::mismatch,
-                     both + " have loaded different builds of libsched: install the same build for all ranks", r};
+                     both + " have loaded different builds of libsched, " + build_of(first) + " and " + build_of(each) +
+                         ": install the same build for all ranks",
+                     r};
     if (each.size != first.size)
       return failure{status::mismatch,
                      both + " pass different sizes of the world, " + std::to_string(first.size) + " and " +

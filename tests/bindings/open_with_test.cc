@@ -92,7 +92,7 @@ TEST(open_with, ranks_that_disagree_learn_it) {
   const auto put = [](std::uint64_t place, const char* text) {
     return [=](std::byte* all, std::uint64_t bytes) { return std::memcpy(all + bytes + place, text, 5), 0; };
   };
-  const odd_world all[] = {{LSCHED_ERR_MISMATCH, "different builds", put(k_build, "other")},
+  const odd_world all[] = {{LSCHED_ERR_MISMATCH, "\" and \"other", put(k_build, "other")},
                            {LSCHED_ERR_MISMATCH, "different sizes of the world", put(k_size, "\3\0\0\0")},
                            {LSCHED_ERR_TRANSPORT, "returned 7", [](std::byte*, std::uint64_t) { return 7; }}};
   for (const odd_world& each : all)

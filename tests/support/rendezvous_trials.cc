@@ -192,7 +192,10 @@ class trial {
   std::string find_error(rank who) const {
     switch (what_.what) {
       case trouble::none: return expect(who, status::ok, "");
-      case trouble::other_build: return expect_difference(who, status::mismatch, "have loaded different builds");
+      case trouble::other_build:
+        return expect_difference(who, status::mismatch,
+                                 std::string("have loaded different builds of libsched, ") +
+                                     (odd_ == 0 ? "\"build 2\" and \"build 1\"" : "\"build 1\" and \"build 2\""));
       case trouble::other_size: return expect_difference(who, status::mismatch, "pass different sizes of the world");
       case trouble::other_host:
       case trouble::unnamed_host:
