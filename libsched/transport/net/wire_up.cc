@@ -334,8 +334,9 @@ result<net_listener> net_listener::open(const net_interfaces& chosen) {
   net_listener made;
   std::vector<net_address> wanted = addresses_of_host(chosen, k_most_addresses);
   if (wanted.empty()) {
-    const std::string family = chosen.family == 0 ? "" : "LSCHED_NET_FAMILY";
-    const std::string names = chosen.names.empty() ? "" : "LSCHED_NET_INTERFACES";
+    const std::string family = chosen.family == 0 ? "" : "LSCHED_NET_FAMILY=" + std::to_string(chosen.family);
+    std::string names;
+    for (const std::string& each : chosen.names) names += (names.empty() ? "LSCHED_NET_INTERFACES=" : ",") + each;
     const std::string both = names + (names.empty() || family.empty() ? "" : " and ") + family;
     return failure{status::unsupported, "no network interface is up" + (both.empty() ? "" : " that fits " + both) +
                                             ". The interfaces that are up: " + interfaces_of_host()};

@@ -219,9 +219,13 @@ TEST(wire_up, tries_all_addresses_of_a_rank) {
 }
 
 TEST(net_listener, uses_the_chosen_interfaces_and_ports) {
-  const auto unknown = net_listener::open({.names = {"no-such-interface"}});
+  const auto unknown = net_listener::open({.names = {"none0", "none1*"}, .family = 4});
   ASSERT_FALSE(unknown.has_value());
   EXPECT_EQ(unknown.error().code, status::unsupported);
+  EXPECT_TRUE(
+      unknown.error().text.starts_with("no network interface is up that fits LSCHED_NET_INTERFACES=none0,none1* "
+                                       "and LSCHED_NET_FAMILY=4. "))
+      << unknown.error().text;
   const auto any = net_listener::open({.names = {"l*"}, .family = 4});
   ASSERT_TRUE(any.has_value()) << any.error().text;
   ASSERT_EQ(any->addresses().size(), 1u);
