@@ -74,7 +74,9 @@ failure with_details_of_rank(const lsched_world& world, failure why) {
     why.text += " (rank " + std::to_string(why.peer) + " of this world is rank " + std::to_string(home) +
                 " of the world that was opened)";
   const std::string host = world.process.host_of(home);
-  if (!host.empty()) why.text += " (rank " + std::to_string(why.peer) + " is on host " + host + ")";
+  if (!host.empty())
+    why.text += " (rank " + std::to_string(why.peer) + " is on host " + host +
+                (why.code == status::peer ? "; the network to that host may have failed)" : ")");
   return why;
 }
 

@@ -55,6 +55,7 @@ static lsched_status shrink(lsched_world** world, lsched_diagnostic* why) {
   if (answer == LSCHED_OK && lsched_rank(*world) == 1) raise(SIGKILL);
   if (answer == LSCHED_OK) answer = lsched_run(barrier, k_limit_ns, why);
   if (answer != LSCHED_ERR_PEER) return LSCHED_ERR_STATE;
+  printf("%s\n", why->text);
   answer = lsched_shrink(*world, k_limit_ns, &survivors, why);
   if (answer != LSCHED_OK) return answer;
   (void)lsched_schedule_destroy(barrier, k_limit_ns, NULL);

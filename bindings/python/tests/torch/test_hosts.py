@@ -61,4 +61,4 @@ def test_torchrun_starts_all_ranks_again_after_a_death(tmp_path):
     assert status == 0 and said.count(" is done in life 1") == 3
     heard = [line for line in said.splitlines() if "heard: " in line]
     assert len(heard) == 2 and all("rank 1 died" in line for line in heard)
-    assert said.count("rank 1 is on host ") >= 2 and said.count(", 10.77.0.2)") >= 2
+    assert said.count("rank 1 is on host ") >= 2 and said.count(", 10.77.0.2; the network to that host may") >= 2

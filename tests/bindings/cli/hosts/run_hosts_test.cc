@@ -135,6 +135,7 @@ TEST(run_hosts, the_survivors_of_a_killed_rank_shrink_their_world) {
     const outcome it = run(on_hosts(hosts, {LSCHED_TEST_STARTER_RANK, "shrink"}), shell.environment(hosts[2] - '0'));
     EXPECT_EQ(it.status, 128 + SIGKILL) << it.err;
     EXPECT_EQ(count_of(it.out, "a world of 2 continues\n"), 2) << it.out << it.err;
+    EXPECT_EQ(count_of(it.out, "; the network to that host may have failed)\n"), hosts[2] == '2' ? 1 : 2) << it.out;
   }
 }
 
