@@ -11,7 +11,7 @@ def main() -> None:
     if words[:1] == ["doctor"]:
         from ._doctor import findings_file
 
-        words += ["--also", findings_file()]
+        words[1:1] = ["--also", findings_file()]
     os.execv(command, ["lsched", *words])
 
 

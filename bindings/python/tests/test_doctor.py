@@ -45,6 +45,12 @@ def script(folder, name, prints):
     file.chmod(0o755)
 
 
+def test_an_option_without_a_value_is_named():
+    for command in ([COMMAND], [sys.executable, "-m", "libsched"]):
+        done = subprocess.run([*command, "doctor", "--json"], capture_output=True, text=True, timeout=60, check=False)
+        assert done.returncode == 2 and "--json: 1 required FILE missing" in done.stderr
+
+
 def test_a_finding_is_one_line_with_a_page_that_exists():
     done = subprocess.run([COMMAND, "doctor"], capture_output=True, text=True, timeout=60, check=False)
     findings = doctor()[1]
