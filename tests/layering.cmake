@@ -102,8 +102,8 @@ room(bindings/cli/picture ops libsched/schedule libsched/trace libsched/simulate
 room(bindings/cli/program ops bindings bindings/cli/common)
 room(bindings/cli/hosts ops offload/open bindings bindings/c bindings/cli/common)
 room(bindings/cli ops libsched/schedule libsched/trace libsched/transport/shm collectives/requests collectives/baselines
-  offload bindings bindings/mpi bindings/cli/goal bindings/cli/picture bindings/cli/common bindings/cli/program
-  bindings/cli/hosts)
+  offload bindings bindings/mpi bindings/c bindings/cli/goal bindings/cli/picture bindings/cli/common
+  bindings/cli/program bindings/cli/hosts)
 room(bindings/cli/simulate ops libsched/schedule libsched/simulate collectives/algorithm collectives
   collectives/requests bindings bindings/cpp bindings/cli/common bindings/cli/goal bindings/cli/picture)
 room(bindings/cli/verify ops libsched/schedule libsched/postcondition libsched/verify collectives collectives/requests

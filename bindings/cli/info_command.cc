@@ -8,6 +8,7 @@
 #include <iterator>
 #include <memory>
 
+#include "bindings/c/private_calls.h"
 #include "bindings/cli/common/commands.h"
 #include "bindings/cli/common/errors.h"
 #include "bindings/cli/common/json_text.h"
@@ -80,7 +81,7 @@ json describe_environment() {
 // --- build and machine -------------------------------------------------------------------------------------
 
 json describe_build() {
-  json build;
+  json build{{"name", lsched_private_calls.build}};
 #if LSCHED_HAVE_MPI
   build["mpi"] = mpi_library();
 #else
@@ -167,6 +168,8 @@ json describe(unsigned ranks) {
 
 void print_info(json all) {
   const json environment = all["environment"];
+  print_lines({{"build", all["build"]["name"]}});
+  all["build"].erase("name");
   print_lines(all["build"]);
   for (const char* shown : {"build", "environment", "warnings"}) all.erase(shown);
   print_lines(all);

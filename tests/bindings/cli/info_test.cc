@@ -19,6 +19,9 @@ TEST(CommandInfo, json_tells_version_machine_and_environment) {
   EXPECT_EQ(info["abi"], LSCHED_ABI);
   EXPECT_GE(info["cores"]["usable"], 1);
   EXPECT_LE(info["cores"]["usable"], info["cores"]["affinity"]);
+  const std::string build = std::string(lsched_version()) + ", ABI " + std::to_string(LSCHED_ABI) + ", build ";
+  EXPECT_EQ(info["build"]["name"].get<std::string>().find(build), 0u);
+  EXPECT_TRUE(contains(run_well(lsched({"info"})).out, "build: " + info["build"]["name"].get<std::string>() + "\n"));
   EXPECT_FALSE(info["build"]["simd"].get<std::string>().empty());
   EXPECT_EQ(info["idle"]["yield_ns"], "forever");
   EXPECT_EQ(info["idle"]["ranks"], 1000000);
@@ -65,7 +68,8 @@ TEST(CommandDoctor, opens_a_world_over_the_network) {
   EXPECT_EQ(network("lo")["state"], "ok");
   EXPECT_TRUE(contains(network("lo")["text"], "lo 127.0.0.1"));
   EXPECT_EQ(network("none0")["state"], "warning");
-  EXPECT_TRUE(contains(network("none0")["text"], "no network interface is up"));
+  EXPECT_TRUE(contains(network("none0")["text"],
+                       "no network interface is up that fits LSCHED_NET_INTERFACES=none0. The interfaces that are up"));
 }
 
 TEST(CommandInfo, warns_of_misspelt_variables_and_values) {
