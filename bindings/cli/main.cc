@@ -37,7 +37,7 @@ int main(int argc, char** argv) {
        .summary = "Collective communication as schedules: run ranks, look at schedules, check a machine.",
        .footer = "Example:  lsched run -n 4 ./my_program\n"
                  "`lsched COMMAND --help` explains a command. docs/index.md lists all pages.\n"
-                 "Exit status of every command: 0 done, 1 failed, 2 usage error.",
+                 "Exit status: 0 done, 1 failed, 2 usage error. `lsched run --help` lists further values.",
        .add_commands = add_commands,
        .find_program = find_program},
       {argv, argv + argc});

@@ -112,7 +112,7 @@ void add_run_command(CLI::App& app, command_context& context) {
       context.action = run_agent;
       return;
     }
-    if (ranks->count() == 0 && options->host_list.empty()) throw CLI::RequiredError("--ranks or --hosts");
+    if (ranks->count() == 0 && options->host_list.empty()) throw CLI::RequiredError("-n (--ranks) or --hosts");
     if (!options->host_list.empty()) {
       auto hosts = parse_hosts(options->host_list);
       if (!hosts) throw CLI::ValidationError("--hosts", hosts.error().text);

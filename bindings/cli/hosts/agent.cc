@@ -349,9 +349,12 @@ std::optional<std::string> prepare(const agent_order& order, std::string& path, 
     return "cannot enter the working directory " + order.folder + ": " + std::strerror(errno);
   status = find_executable(order.words.front(), path);
   if (status == 0) return std::nullopt;
-  return "cannot run \"" + order.words.front() + "\": " +
-         (status == k_exit_not_found ? "no such program: give a path that is valid on each host"
-                                     : "the file is not executable: run `chmod +x` on the file");
+  const std::string& name = order.words.front();
+  const bool is_host = name.find(':') != std::string::npos && name.find('/') == std::string::npos && parse_hosts(name);
+  return "cannot run \"" + name + "\": " +
+         (status != k_exit_not_found ? "the file is not executable: run `chmod +x` on the file"
+          : is_host                  ? "no such program: separate hosts by commas, as in --hosts a:2,b:2"
+                                     : "no such program: give a path that is valid on each host");
 }
 
 /// Sends the last frame. Then waits until the command closes the connection, which the command does after this frame.

@@ -198,7 +198,11 @@ class hosts_launcher {
     if (is_open || from.has_greeted()) return;
     const std::string name = from.place().name;
     from.close();
-    throw command_failure("cannot start ranks on the host " + name + ": " + from.wait_for_shell() +
+    const std::string end = from.wait_for_shell();
+    if (from.has_shell_failed())
+      throw command_failure("cannot start ranks on the host " + name + ": ssh failed, because " + end + ". Try `ssh " +
+                            name + " true`, which must end without a question, or set LSCHED_RSH");
+    throw command_failure("cannot start ranks on the host " + name + ": " + end +
                           ". Each host needs lsched at the same path as this host (" + path_of_this_program() +
                           "), and a remote shell without a password (`ssh " + name + " true`, or LSCHED_RSH)");
   }

@@ -166,6 +166,7 @@ std::string remote_host::wait_for_shell(std::chrono::nanoseconds limit) {
   process_ = 0;
   const bool is_signal = WIFSIGNALED(wait_status);
   const int number = is_signal ? WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
+  has_shell_failed_ = !is_signal && number == 255 && !is_this_host(place_.name);
   return "`" + command_ + "` " + (is_signal ? "was ended by signal " : "has ended with status ") +
          std::to_string(number);
 }

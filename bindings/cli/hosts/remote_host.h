@@ -59,11 +59,15 @@ class remote_host {
   /// Waits for the end of the remote shell, and kills the shell after the limit. Returns a text such as "`ssh b` has
   /// ended with status 255". SIGCHLD must be blocked.
   std::string wait_for_shell(std::chrono::nanoseconds limit = std::chrono::seconds(3));
+  /// Returns true if the remote shell has ended with status 255, by which ssh reports its own errors. The status is
+  /// known after wait_for_shell().
+  bool has_shell_failed() const { return has_shell_failed_; }
 
  private:
   host place_;
   std::string command_;  ///< command that was started, for error texts
   pid_t process_ = 0;
+  bool has_shell_failed_ = false;
   std::unique_ptr<frame_stream> stream_;
   std::string system_name_;
   std::uint16_t free_port_ = 0;

@@ -88,6 +88,18 @@ std::string words_for(const CLI::ExtrasError& mistake, const CLI::App& command) 
   return mistake.what();
 }
 
+/// Returns the error for options that exclude each other. The error also has the short names of the options.
+std::string words_for(const CLI::ExcludesError& mistake, const CLI::App& command) {
+  std::string text = std::string(" ") + mistake.what() + " ";
+  for (const CLI::Option* option : command.get_options()) {
+    if (option->get_snames().empty() || option->get_lnames().empty()) continue;
+    const std::string name = "--" + option->get_lnames().front();
+    if (const auto place = text.find(" " + name + " "); place != std::string::npos)
+      text.replace(place + 1, name.size(), "-" + option->get_snames().front() + " (" + name + ")");
+  }
+  return text.substr(1, text.size() - 2);
+}
+
 /// Returns true if this process reports usage errors. Only rank 0 reports usage errors, because all ranks have the same
 /// command line.
 bool is_spokesman() {
@@ -138,6 +150,8 @@ int act(const program& self, CLI::App& app, command_context& context) {
   } catch (const CLI::Success& wish) {  // --help, --version
     return app.exit(wish);
   } catch (const CLI::ExtrasError& mistake) {
+    return refuse(app, context, words_for(mistake, named_command(app, context.arguments)));
+  } catch (const CLI::ExcludesError& mistake) {
     return refuse(app, context, words_for(mistake, named_command(app, context.arguments)));
   } catch (const CLI::ParseError& mistake) {
     return refuse(app, context, mistake.what());

@@ -336,8 +336,12 @@ TEST(run_hosts, a_list_with_another_form_is_refused) {
     EXPECT_EQ(it.status, 2) << list;
     EXPECT_TRUE(contains(it.err, why)) << it.err;
   }
-  EXPECT_EQ(run(on_hosts("a:2", {"true"}, {"-n", "2"})).status, 2);
-  EXPECT_EQ(run(lsched({"run", "true"})).status, 2);
+  const outcome both = run(on_hosts("a:2", {"true"}, {"-n", "2"}));
+  EXPECT_EQ(both.status, 2);
+  EXPECT_TRUE(contains(both.err, "lsched: -n (--ranks) excludes --hosts\n")) << both.err;
+  const outcome neither = run(lsched({"run", "true"}));
+  EXPECT_EQ(neither.status, 2);
+  EXPECT_TRUE(contains(neither.err, "lsched: -n (--ranks) or --hosts is required\n")) << neither.err;
 }
 
 TEST(run_hosts, a_host_that_does_not_start_ends_at_the_time_limit_or_by_a_signal) {
@@ -355,14 +359,21 @@ TEST(run_hosts, a_host_that_does_not_start_ends_at_the_time_limit_or_by_a_signal
 }
 
 TEST(run_hosts, a_host_without_an_agent_is_named) {
-  const std::string start = "cannot start ranks on the host far: `";
   const remote_shell unreachable("test $host != far || { echo no route >&2; exit 255; }; exec \"$@\"");
   const outcome none = run(on_hosts("near:1,far:1", {"echo", "started"}), unreachable.environment());
   EXPECT_EQ(none.status, 1);
   EXPECT_EQ(none.out, "");
   EXPECT_TRUE(contains(none.err, "no route\n")) << none.err;
-  EXPECT_TRUE(contains(none.err, start)) << none.err;
-  EXPECT_TRUE(contains(none.err, " far` has ended with status 255")) << none.err;
+  EXPECT_TRUE(contains(none.err, "cannot start ranks on the host far: ssh failed, because `")) << none.err;
+  EXPECT_TRUE(contains(none.err, " far` has ended with status 255. Try `ssh far true`, which must ")) << none.err;
+
+  const remote_shell without("test $host != far || exit 127; exec \"$@\"");
+  const outcome lsched_only_here = run(on_hosts("near:1,far:1", {"echo", "started"}), without.environment());
+  EXPECT_EQ(lsched_only_here.status, 1);
+  EXPECT_TRUE(contains(lsched_only_here.err, "cannot start ranks on the host far: `")) << lsched_only_here.err;
+  EXPECT_TRUE(
+      contains(lsched_only_here.err, " far` has ended with status 127. Each host needs lsched at the same path"))
+      << lsched_only_here.err;
 
   const remote_shell other("test $host != far || { echo lsched-agent 1 0.0.7 0 far; exec cat; }; exec \"$@\"");
   const outcome version = run(on_hosts("near:1,far:1", {"echo", "started"}), other.environment());
@@ -411,6 +422,10 @@ TEST(run_hosts, a_program_or_folder_that_a_host_lacks_is_named) {
   EXPECT_EQ(missing.status, 127);
   EXPECT_TRUE(contains(missing.err, "lsched run: on the host b: cannot run \"no-such-program-anywhere\": "))
       << missing.err;
+  const outcome host = run(on_hosts("a:1", {"b:1", "true"}), shell.environment());
+  EXPECT_EQ(host.status, 127);
+  EXPECT_TRUE(contains(host.err, "cannot run \"b:1\": no such program: separate hosts by commas, as in --hosts "))
+      << host.err;
   EXPECT_EQ(run(on_hosts("a:1,b:1", {LSCHED_TEST_SOURCE_DIR "/CMakeLists.txt"}), shell.environment()).status, 126);
 }
 
