@@ -435,15 +435,20 @@ class world_launcher {
 
 }  // namespace
 
-std::uint16_t find_free_port() {
+std::uint16_t find_free_port(std::uint16_t first, std::uint16_t last) {
   const int probe = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (probe < 0) return 0;
+  bool is_bound = false;
   sockaddr_in place{};
-  place.sin_family = AF_INET;
-  place.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t bytes = sizeof place;
-  auto* const address = reinterpret_cast<sockaddr*>(&place);
-  const bool is_bound = probe >= 0 && bind(probe, address, bytes) == 0 && getsockname(probe, address, &bytes) == 0;
-  if (probe >= 0) close(probe);
+  for (std::uint32_t port = last; !is_bound && port + 1 > first; --port) {
+    place.sin_family = AF_INET;
+    place.sin_addr.s_addr = htonl(INADDR_ANY);
+    place.sin_port = htons(static_cast<std::uint16_t>(port));
+    socklen_t bytes = sizeof place;
+    auto* const address = reinterpret_cast<sockaddr*>(&place);
+    is_bound = bind(probe, address, bytes) == 0 && getsockname(probe, address, &bytes) == 0;
+  }
+  close(probe);
   return is_bound ? ntohs(place.sin_port) : std::uint16_t{0};
 }
 

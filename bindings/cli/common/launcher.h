@@ -50,8 +50,9 @@ struct launch_request {
   std::optional<host_part> part{};   ///< if set, the signal k_end_ranks (signal_gate.h) ends all ranks
 };
 
-/// Returns a free port of this machine, or 0 if there is no free port.
-std::uint16_t find_free_port();
+/// Returns the highest free port of this machine between `first` and `last`, or 0 if there is no free port. If both are
+/// 0, returns any free port.
+std::uint16_t find_free_port(std::uint16_t first = 0, std::uint16_t last = 0);
 
 /// Starts all ranks and waits for all of them. Standard input goes to rank 0. SIGINT, SIGTERM and SIGHUP are passed on
 /// to the ranks. Prints a line on standard error for each rank that fails. If any rank fails, also prints a line for

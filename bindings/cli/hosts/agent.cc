@@ -28,6 +28,7 @@
 #include "bindings/cli/hosts/frame_stream.h"
 #include "bindings/cli/hosts/host_list.h"
 #include "bindings/cli/hosts/shell_connection.h"
+#include "bindings/net_environment.h"
 #include "offload/open/launch_exchange.h"
 
 namespace lsched::cli {
@@ -386,13 +387,19 @@ std::unique_ptr<frame_stream> take_connection() {
   return std::make_unique<frame_stream>(in, out, k_longest_from_command);
 }
 
+/// Returns a free port for MASTER_PORT, which a firewall between the hosts must pass like the ports of ranks.
+std::uint16_t port_for_master() {
+  const auto network = network_in_environment();  // if wrong, the ranks report the error
+  return network ? find_free_port(network->interfaces.first_port, network->interfaces.last_port) : find_free_port();
+}
+
 }  // namespace
 
 int run_agent() {
   for (const int number : k_forwarded) signal(number, SIG_IGN);
   signal(SIGPIPE, SIG_IGN);
   const auto command = take_connection();
-  command->send(std::string(k_agent_greeting) + lsched_version() + " " + std::to_string(find_free_port()) + " " +
+  command->send(std::string(k_agent_greeting) + lsched_version() + " " + std::to_string(port_for_master()) + " " +
                 own_host_name() + " " + shell_connection().addresses() + "\n");
   if (!command->flush()) return 1;
   const auto order = receive_order(*command);

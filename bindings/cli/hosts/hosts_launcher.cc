@@ -22,7 +22,6 @@
 #include "bindings/cli/hosts/remote_host.h"
 #include "bindings/cli/hosts/world_exchange.h"
 #include "bindings/environment.h"
-#include "bindings/net_environment.h"
 #include "offload/open/launch.h"
 #include "ops/counted.h"
 #include "ops/number_text.h"
@@ -84,27 +83,15 @@ std::string address_of_first(const host_connections& hosts) {
   return found == hosts.end() ? first.system_name() : (*found)->command_address();
 }
 
-/// Returns the last port that a firewall between the hosts passes. If no firewall is known, returns a free port of the
-/// first host. Ranks use the first free ports of the range. Throws command_failure if a variable of the network is
-/// wrong.
-std::uint16_t port_of_master(const remote_host& first) {
-  const auto network = network_in_environment();
-  if (!network) throw command_failure(network.error().text);
-  const std::uint16_t last = network->interfaces.last_port;
-  return last != 0 ? last : first.free_port();
-}
-
-/// Sets MASTER_ADDR and MASTER_PORT of all ranks to the values of this process, or to an address and a port of the
+/// Sets MASTER_ADDR and MASTER_PORT of all ranks to the values of this process, or to an address and a free port of the
 /// first host. Throws command_failure if the port is not a number.
 void choose_master(agent_order& order, const host_connections& hosts) {
   const bool is_rank = in_environment(k_run_size) != nullptr;  // if true, the variables describe an outer world
   const char* const address = is_rank ? nullptr : text_in_environment("MASTER_ADDR");
   const char* const port = is_rank ? nullptr : text_in_environment("MASTER_PORT");
   order.master = address != nullptr ? address : address_of_first(hosts);
-  if (port == nullptr) {
-    order.master_port = port_of_master(*hosts.front());
-    return;
-  }
+  order.master_port = hosts.front()->free_port();
+  if (port == nullptr) return;
   const auto number = parse_number<std::uint16_t>(port);
   if (!number || *number == 0)
     throw command_failure("MASTER_PORT is \"" + std::string(port) + "\", which is not a port: set 1 to 65535");

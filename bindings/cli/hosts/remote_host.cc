@@ -102,6 +102,9 @@ void remote_host::start(const std::vector<std::string>& shell) {
   std::vector<std::string> words;
   if (!is_here) words = shell;
   if (!is_here) words.push_back(place_.name);
+  // The agent must know the range before it has received the variables of the ranks.
+  const char* const ports = is_here ? nullptr : text_in_environment("LSCHED_NET_PORTS");
+  if (ports != nullptr) words.insert(words.end(), {"env", quoted("LSCHED_NET_PORTS=" + std::string(ports))});
   for (const std::string& each : {program, std::string("run"), std::string("--agent")})
     words.push_back(is_here ? each : quoted(each));
   command_ = is_here ? "lsched run --agent" : words.front() + " " + place_.name;
