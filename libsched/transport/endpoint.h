@@ -80,8 +80,8 @@ class endpoint {
   /// Reserves the edges of an instance. `members` contains the members of the instance's world. `id` must be new, and
   /// identifies the instance in later calls. Every edge must lead to a member. Any two edges must differ in peer, tag,
   /// kind or direction. `credits` is true if the schedule is not synchronising. The send of round t+2, or of round t+3
-  /// if a transport has more buffers, then waits until the message of round t was consumed. Returns one link for each
-  /// edge.
+  /// if a transport has more buffers, then waits at least until the message of round t was consumed. Returns one link
+  /// for each edge.
   virtual result<std::vector<link_id>> attach(std::uint32_t id, std::span<const rank> members, bool credits,
                                               std::span<const edge_spec> edges) = 0;
 

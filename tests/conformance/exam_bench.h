@@ -43,6 +43,9 @@ class exam_world {
 
   virtual std::chrono::milliseconds patience() const { return std::chrono::seconds(10); }
 
+  /// Maximum number of messages by which the sender of an edge with credits is ahead of the receiver.
+  virtual std::uint64_t most_ahead() const { return 2; }
+
   // Abilities that some transports lack.
   virtual bool sees_closed_peers() const { return true; }
   virtual bool rings_bells() const { return true; }

@@ -100,8 +100,11 @@ void net_endpoint::close() {
   if (getpid() != process_) return watcher_.abandon();  // a forked child does not own the connections
   for (link_id link = 0; link < links_.size(); ++link)
     if (links_[link].is_live) awaited_.forget(link);
-  for (const auto& to : connections_)
-    if (to != nullptr && !to->is_lost) put(to->who, {.kind = frame_kind::goodbye});
+  for (const auto& to : connections_) {
+    if (to == nullptr || to->is_lost) continue;
+    put_news(*to);
+    put(to->who, {.kind = frame_kind::goodbye});
+  }
   const auto is_delivered = [](const auto& to) {
     if (to == nullptr || to->is_lost || to->has_ended[control]) return true;
     return !to->is_unwritten && unconfirmed(to->control.socket()) == 0 &&

@@ -60,6 +60,7 @@ void net_endpoint::write_message(connection& to, const frame& head, const messag
                                  const std::byte* payload) {
   if (what.bytes <= k_least_uncopied || to.waits_for_room[control])
     return put(to.who, head, bytes_of(what), {payload, what.bytes});
+  put_news(to);
   const socket_state how = to.control.write(head, bytes_of(what), {payload, what.bytes});
   if (how == socket_state::blocked) watch_room(to, control, true);
   if (how == socket_state::failed) note_broken(to);

@@ -24,6 +24,7 @@ class net_exam_world : public exam::exam_world {
     }
     return all;
   }
+  std::uint64_t most_ahead() const override { return 3; }
   bool sees_both_ends() const override { return false; }
   bool settles_at_once() const override { return false; }
 
