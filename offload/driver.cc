@@ -90,15 +90,16 @@ void driver::let_go(nanoseconds* nap) {
 }
 
 // Clears `wanted` and `shut_out_`. Called if no message could cause progress, or if callers poll for their own
-// messages, so that peers need not ring. The progress thread can ignore an earlier ring, because the round of the
-// message has ended, or the caller of that round polls.
+// messages, so that peers need not ring. An earlier ring can be ignored, because the round of the message has ended, or
+// the caller of that round polls or is a sleeper, which the owner rings.
 void driver::expect_nothing() {
   if (bell_.wanted.load() != 0) bell_.wanted.store(0);
   if (shut_out_.load()) shut_out_.store(false);
 }
 
-// Returns true if the progress thread was woken after the owner's last poll, but could not acquire the engine. The
-// owner should then poll again, because a few polls cost less than another wake-up.
+// Returns true if a thread was woken after the owner's last poll, but could not acquire the engine: the progress
+// thread, or a waiter that gives up. The owner should then poll again, because a few polls cost less than another
+// wake-up.
 bool driver::was_one_shut_out() { return shut_out_.load() && shut_out_.exchange(false); }
 
 void driver::stand_aside() {
@@ -323,8 +324,9 @@ void driver::take_back_note(const goal& what) {
 
 // Puts the engine's owner to sleep: announces the sleep in `sleepers`, polls once more, releases the engine and sleeps.
 // If the thread can claim the sockets, it sleeps directly (A1 to A6 of direct_sleep.h). The claim precedes the poll, so
-// that the poll does not arm the watcher. Otherwise the thread relies on the claim of another thread, and sleeps only
-// if that claim has not ended before the release.
+// that the poll does not arm the watcher. If another thread has the claim, this thread relies on that claim, and sleeps
+// on the doorbell only if the claim has not ended before the release. If the transport has no direct sleep, all threads
+// sleep on the doorbell.
 void driver::park(const goal& what, clock::time_point deadline) {
   const std::uint32_t epoch = bell_.word[doorbell::waiter].load();
   bell_.sleepers.fetch_add(1);
@@ -357,7 +359,7 @@ void driver::wait_for_owner(const goal& what, clock::time_point deadline) {
 }
 
 // Polls once more, because peers may have rung only this thread, which now leaves. If another thread owns the engine,
-// that thread polls once more.
+// that thread polls once more, or sleeps as direct_sleep.h permits.
 status driver::leave(const goal& what, status answer) {
   take_back_note(what);
   if (acquire_or_be_replaced()) {

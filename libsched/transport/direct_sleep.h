@@ -1,7 +1,7 @@
 // A sleep in which a thread waits for its sockets itself. No other thread has to receive the bytes first and then ring.
 //
-// A claimant is the engine's owner that has claimed the sockets before its sleep. While a claim exists, no watcher is
-// armed (net/net_watcher.h), because bytes wake the claimant. A ring wakes the claimant by an eventfd.
+// A claimant is the engine's owner that has claimed the sockets before its sleep. While a claim exists, no owner
+// arms the watcher (net/net_watcher.h), because bytes wake the claimant. A ring wakes the claimant by an eventfd.
 //
 //     claimant                                    owner: the claimant before A4, or any later owner
 //     --------                                    -------------------------------------------------
@@ -22,17 +22,17 @@
 //
 // A ring wakes the claimant. If R1 precedes the read of A5, the claimant does not sleep. Otherwise A2 precedes R2, so
 // R2 finds the claim, unless the claimant is already awake. The eventfd stays readable, so R2 may precede the wait. The
-// claimant reads the eventfd before the word, so no ring is lost with the count of the eventfd. An older ring may end
-// one wait of A5 without effect.
+// claimant reads the eventfd before the word, so no ring is lost with the count of the eventfd. Older rings may end
+// waits of A5 without effect.
 //
 // Bytes wake the claimant, because the set of sockets is level-triggered. If another owner reads these bytes first, the
 // claimant has slept for less time than necessary.
 //
-// The end of a claim forgets no thread. Because of a claim in O4, an owner may leave the watcher unarmed, although the
-// owner has announced another thread. If the claimant then acquires the engine in A7, the claimant is the next owner,
-// to which this proof applies. If A7 fails, another thread owns the engine:
+// No thread is forgotten when a claim ends. Because of a claim in O4, an owner may leave the watcher unarmed, although
+// the owner has announced another thread. If the claimant then acquires the engine in A7, the claimant is the next
+// owner, to which this proof applies. If A7 fails, another thread owns the engine:
 //
-//   * If that thread has acquired the engine after A6, its O4 do not find this claim.
+//   * If that thread has acquired the engine after A6, its O4 does not find this claim.
 //   * Otherwise that thread releases the engine after A7. After O5, each owner reads `sleepers` and `shut_out`, and
 //     rings the claimant, or polls again by O2 to O4. An owner that sleeps without a claim reads `direct` after O5, and
 //     does not sleep if `direct` is 0.

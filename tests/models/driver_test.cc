@@ -1,7 +1,6 @@
 // Tests the worlds of driver_worlds.cc and direct_worlds.cc: ownership of the engine, posts (requests to the engine),
-// the doorbell and direct sleep. The
-// explorer executes every interleaving of the threads' accesses, with store buffers. If all threads sleep or have left,
-// an unhandled message or post is a fault.
+// the doorbell and direct sleep. The explorer executes every interleaving of the threads' accesses, with store buffers.
+// If all threads sleep or have left, an unhandled message or post is a fault.
 #include <gtest/gtest.h>
 
 #include "tests/models/expect.h"

@@ -23,8 +23,7 @@ bool net_watcher::claim() {
   return true;
 }
 
-// The first wait may end because of an old ring. The second wait then ends only because of a new ring, or at the
-// timeout.
+// The first wait may end because of an old ring, so that the thread waits once more.
 void net_watcher::sleep(std::uint32_t epoch, std::chrono::nanoseconds timeout) {
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(timeout);
   timespec left{.tv_sec = seconds.count(), .tv_nsec = (timeout - seconds).count()};

@@ -5,8 +5,9 @@
 //     ----------------------------------           -------
 //     W1 announce a sleeper (doorbell.h, R2)       W4 the kernel reports bytes; armed = false
 //     W2 read the sockets until they are empty     W5 a fence
-//     W3 if not armed: armed = true, and           W6 ring_if_needed()
-//        add the sockets to the watcher's set
+//     W3 if no claim and not armed:                W6 ring_if_needed()
+//        armed = true, and add the
+//        sockets to the watcher's set
 //
 // Bytes may arrive between W2 and W3. The kernel reports these bytes after W3, because the set is level-triggered. If
 // W3 finds the watcher armed, W4 comes later, so W6 finds the announcement of W1. While no thread sleeps, the watcher

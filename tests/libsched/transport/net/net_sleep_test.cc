@@ -338,7 +338,7 @@ sleep_counts hand_over(round_no rounds, manner how) {
     for (round_no round = 1; round <= rounds && !has_failed[1 - self].load(); ++round) {
       const std::uint64_t dice = mix(2 * round + self);
       if (self == 0) send(me, peer, round, how != manner::without_claim && dice % 2 == 0);
-      receive(me, round, how, 1s, counts[self]);
+      receive(me, round, how, 10s, counts[self]);
       if (counts[self].lost >= 3 || ::testing::Test::HasFailure()) has_failed[self].store(true);
       if (self == 1) send(me, peer, round, how != manner::without_claim && dice % 2 == 0);
     }
@@ -366,18 +366,21 @@ TEST(net_sleep_once, needs_the_watchers_without_a_claim) {
   EXPECT_GT(counts.of_watchers, 50u);
 }
 
-// Shows that the tests above can detect a lost wake-up.
+// Shows that the tests above can detect a lost wake-up. On a busy machine, the signal may come at another time, so the
+// test makes several attempts.
 TEST(net_sleep_once, shows_a_lost_wake_up_of_a_claimant_that_waits_only_for_rings) {
   two_sleepers ranks;
   auto& [me, peer] = ranks.both;
   sleep_counts counts;
-  std::thread other([&] {
-    for (const auto limit = steady_clock::now() + k_early; me.bell().direct.load() == 0;)
-      if (steady_clock::now() > limit) return;
-    peer.signal(1);
-  });
-  receive(me, 1, manner::careless, 200ms, counts);
-  other.join();
+  for (round_no round = 1; counts.lost == 0 && round <= 20; ++round) {
+    std::thread other([&] {
+      for (const auto limit = steady_clock::now() + k_early; me.bell().direct.load() == 0;)
+        if (steady_clock::now() > limit) break;
+      peer.signal(round);
+    });
+    receive(me, round, manner::careless, 200ms, counts);
+    other.join();
+  }
   EXPECT_EQ(counts.lost, 1u);
 }
 
