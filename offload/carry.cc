@@ -1,4 +1,5 @@
-// Moves sessions between worlds of this process (lsched_carry), and waits for each step of a move.
+// Moves sessions between worlds of this process (lsched_carry), adds this rank to sessions that other ranks move
+// (lsched_partial_join), and waits for each step.
 #include <deque>
 #include <string>
 #include <utility>
@@ -17,15 +18,15 @@ std::optional<failure> joined_world::await_end_of_reads(std::span<instance** con
   return why;
 }
 
-std::optional<failure> joined_world::hand_over(carrying& move, const std::optional<failure>& unable) {
-  std::shared_ptr<handover> made;
+/// Makes the commit that `create` returns for a number, and sends the last results to the members that lack them.
+std::optional<failure> joined_world::hand_over(const handover_maker& create, std::shared_ptr<handover>* made) {
   process_.driver().with_engine([&] {
-    made = move.hand_over(members_, commits_->next_number(), unable);
-    commits_->add(made);
+    *made = create(commits_->next_number());
+    commits_->add(*made);
   });
   bool has_ended = false;
-  if (auto why = await_end(*made, &has_ended)) return why;
-  return made->transfers().empty() ? std::nullopt : exchange_results(*made);
+  if (auto why = await_end(**made, &has_ended)) return why;
+  return (*made)->transfers().empty() ? std::nullopt : exchange_results(**made);
 }
 
 /// Sends the last results to the members that lack them.
@@ -78,28 +79,50 @@ std::optional<failure> joined_world::await(mailbox_commit& of, posted_message& o
 
 std::optional<failure> joined_world::carry(session& moved, joined_world& from, const request_maker& anew,
                                            queued_commit* made) {
-  if (&process_ != &from.process_ || &from == this)
+  if (&from == this)
     return failure{status::argument,
-                   "a schedule moves only to another world of the same process: pass a world from lsched_shrink"};
-  carrying move(process_.engine(), moved);
-  if (auto why = move.validate(members())) return why;
+                   "the schedule is already in this world: pass a world from lsched_shrink, or a world that was opened "
+                   "later"};
+  const bool keeps_runtime = &process_ == &from.process_;
+  carrying move(from.process_.engine(), moved);
+  if (keeps_runtime)
+    if (auto why = move.validate(members())) return why;
   std::vector<instance*> before = move.before();
   std::vector<instance**> gone;
   for (instance*& one : before) gone.push_back(&one);
 
   std::optional<failure> unable;
-  process_.driver().with_engine([&] { unable = move.begin(members()); });
+  from.process_.driver().with_engine([&] { unable = keeps_runtime ? move.begin(members()) : move.begin(); });
   if (!unable) unable = from.await_end_of_reads(gone);
   auto wanted = unable ? result<commit_request>(*unable) : anew();
   if (!wanted) unable = wanted.error();
-  if (auto why = hand_over(move, unable)) return why;
+  const auto create = [&](std::uint64_t number) { return move.hand_over(process_.engine(), members_, number, unable); };
+  std::shared_ptr<handover> agreed;
+  if (auto why = hand_over(create, &agreed)) return why;
 
   move.request(*wanted);
   queued_commit next = queue(*wanted);
   if (auto why = await(next)) return why;
-  move.end(next.instances);
+  move.end(process_.engine(), next.instances);
   *made = std::move(next);
   return from.remove(gone);
+}
+
+result<std::uint64_t> joined_world::join(result<commit_request> wanted, queued_commit* made) {
+  const auto unable = wanted ? std::optional<failure>() : wanted.error();
+  const auto create = [&](std::uint64_t number) {
+    return std::make_shared<handover>(process_.engine(), members_, number, std::span<instance* const>(), 0, unable);
+  };
+  std::shared_ptr<handover> agreed;
+  if (auto why = hand_over(create, &agreed)) return *why;
+
+  wanted->options.rounds_before = agreed->rounds().front();
+  for (std::size_t i = 0; i < wanted->companions.size(); ++i)
+    wanted->companions[i].rounds_before = agreed->rounds().at(i + 1);
+  queued_commit next = queue(*wanted);
+  if (auto why = await(next)) return *why;
+  *made = std::move(next);
+  return agreed->ranks();
 }
 
 }  // namespace lsched

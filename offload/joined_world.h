@@ -90,13 +90,19 @@ class joined_world {
   /// Returns the request for a moved session's new instances.
   using request_maker = std::function<result<commit_request>()>;
 
-  /// Moves a session of the world `from`, which has lost ranks, to this world. The old instances fail and are removed.
-  /// The instances of the request `anew()` replace them. All members of this world must call this function. If the
-  /// session has moved, sets `*made` to the session's new instances. Even then, the function returns a failure if
-  /// remove() fails for the old instances. Returns ARGUMENT, on this rank only, if a rank of this world is not in
-  /// `from`, or if the worlds are not two worlds of one process. A failure of remove() can also occur on this rank
-  /// only. All other failures occur on all members. Any thread may call this function.
+  /// Moves a session of the world `from` to this world. The old instances fail and are removed. The instances of the
+  /// request `anew()` replace them. All members of this world must call this function, or join() if they are not in
+  /// `from`. If both worlds share a runtime, `from` must have lost ranks. If the session has moved, sets `*made` to the
+  /// session's new instances. Even then, the function returns a failure if remove() fails for the old instances.
+  /// Returns ARGUMENT, on this rank only, if `from` is this world, or if both worlds share a runtime and a rank of this
+  /// world is not in `from`. A failure of remove() can also occur on this rank only. All other failures occur on all
+  /// members. Any thread may call this function.
   std::optional<failure> carry(session& moved, joined_world& from, const request_maker& anew, queued_commit* made);
+
+  /// Makes the instances of a session that other members carry() to this world from another runtime. Sets `*made` to
+  /// the instances, which begin with the round after the last round of the others. Returns the number by which the
+  /// others' sessions divide (session::ranks()). A failure occurs on all members. Any thread may call this function.
+  result<std::uint64_t> join(result<commit_request> wanted, queued_commit* made);
 
   /// Cancels instances on all ranks (docs/reference/cancel.md); ignores null pointers. Then waits until the buffers of
   /// the instances are no longer used. The wait takes at most 100 ms for peers, and at most 2 s for the device. The
@@ -127,7 +133,8 @@ class joined_world {
   result<new_world> await(std::unique_ptr<meeting> made, driver::clock::time_point deadline);
   std::optional<failure> await_readers(instance& given_up);
   std::optional<failure> await_end_of_reads(std::span<instance** const> all);
-  std::optional<failure> hand_over(carrying& move, const std::optional<failure>& unable);
+  using handover_maker = std::function<std::shared_ptr<handover>(std::uint64_t number)>;
+  std::optional<failure> hand_over(const handover_maker& create, std::shared_ptr<handover>* made);
   std::optional<failure> exchange_results(handover& of);
   std::optional<failure> await(mailbox_commit& of, posted_message& one);
 

@@ -1296,24 +1296,42 @@ LSCHED_CHECKED lsched_status lsched_model_sync(lsched_schedule* schedule, void* 
  * Errors: STATE (an ordinary schedule). */
 LSCHED_CHECKED lsched_status lsched_leave(lsched_schedule* schedule);
 
-/** Moves a partial schedule into `survivors`, a world of some or all ranks of the schedule, such as the result of
- * lsched_shrink. Ranks outside `survivors` no longer belong to the schedule, and all outstanding waits end with PEER.
- * If `survivors` has all ranks of the schedule, the schedule must have failed. The handle and its tickets stay valid.
- * Repeat the waits that ended with an error. Collective over `survivors`, in the order of its creates.
+/** Moves a partial schedule into the world `to`. This is one of two worlds:
+ * - a world of some or all ranks of the schedule, made by lsched_shrink or lsched_split. Ranks outside `to` no longer
+ *   belong to the schedule, and all outstanding waits end with PEER. If `to` has all ranks of the schedule, the
+ *   schedule must have failed.
+ * - a world that some or all ranks of the schedule have opened later, also with new ranks, which call
+ *   lsched_partial_join. All outstanding waits in the old world end with CANCELLED, or with PEER after a death.
+ * The handle and its tickets stay valid. Repeat the waits that ended with an error. Collective over `to`, in the order
+ * of its creates.
  * Afterwards, every round that was over on any member is over on all members, with the same result. All other offers of
  * members are pending, and calls for rounds that are not over stay valid. A quorum or a number of drawn ranks that
- * exceeds the size of `survivors` is reduced to that size. Results are still divided by the number of ranks with which
- * the schedule was created.
+ * exceeds the size of `to` is reduced to that size. Results are still divided by the number of ranks with which the
+ * schedule was created.
  * Thread: any, while no other thread uses the schedule.
  * Blocks: as lsched_collective_create.
- * Memory: the schedule's old world may be closed once all its schedules have been carried or destroyed.
+ * Memory: the schedule's old world may be closed once all its schedules have been carried or destroyed. If `to` was
+ * opened by another call, the results of lsched_collect without a copy are valid until this call.
  * Errors: PEER (another rank has died: shrink the first world again); UNSUPPORTED (an ordinary or sparse schedule, a
- * reduce_scatter_block or an allgather); STATE (`survivors` has all ranks of a schedule that has not failed, or all
- * ranks have left the schedule); BUSY (a rank still uses the memory of another rank); ARGUMENT (a rank of `survivors`
- * is not in the schedule's world); and as lsched_collective_create. All members return the same error, except for
- * ARGUMENT. After an error nothing has changed, and the schedule may be carried to another world. */
-LSCHED_CHECKED lsched_status lsched_carry(lsched_schedule* schedule, lsched_world* survivors,
-                                          lsched_diagnostic* diagnostic);
+ * reduce_scatter_block or an allgather); STATE (`to` has all ranks of a schedule that has not failed, or all ranks have
+ * left the schedule); BUSY (a rank still uses the memory of another rank); ARGUMENT (`to` is the schedule's world, or a
+ * world with the same engine and a rank that is not in the schedule's world); MISMATCH (the members carry different
+ * schedules); and as lsched_collective_create. All members return the same error, except for ARGUMENT. After an error
+ * nothing has changed, and the schedule may be carried to another world. */
+LSCHED_CHECKED lsched_status lsched_carry(lsched_schedule* schedule, lsched_world* to, lsched_diagnostic* diagnostic);
+
+/** Joins a partial schedule that the other ranks of `world` move into `world` by lsched_carry. This rank was not in
+ * their former world, so `world` was opened later. This rank takes part in the rounds after the last round R that any
+ * rank has ended. The first offer of this rank calls for round R+1, and this rank has no results up to R. The state of
+ * the application, such as the weights of a model, is not copied. After the call, let all ranks call lsched_flush, and
+ * send the state and lsched_report::round from one old rank to the new ranks. If no rank carries a schedule, the call
+ * creates the schedule. Collective over `world`, in the order of its creates.
+ * `desc` must be equal to the desc with which the other ranks created the schedule.
+ * Thread: any. Blocks: as lsched_collective_create.
+ * Memory: as lsched_partial_create.
+ * Errors: as lsched_carry and lsched_partial_create. All ranks of `world` return the same error. */
+LSCHED_CHECKED lsched_status lsched_partial_join(lsched_world* world, const lsched_partial_desc* desc,
+                                                 lsched_schedule** schedule, lsched_diagnostic* diagnostic);
 
 /** The number of bins of an lsched_histogram. */
 #define LSCHED_HISTOGRAM_BINS 40

@@ -110,6 +110,26 @@ lsched_status create_partial(lsched_world* world, const result<lsched_partial_de
                 [&](lsched_world& w) { return desc ? describe(w, *desc) : result<creation>(desc.error()); });
 }
 
+/// Joins the schedule that the other members carry to the world. If the desc is invalid, the call fails on all ranks.
+lsched_status join_partial(lsched_world& world, const result<lsched_partial_desc>& desc, lsched_schedule** schedule,
+                           lsched_diagnostic* diagnostic) {
+  look_for_gpu();
+  auto made = desc ? describe(world, *desc) : result<creation>(desc.error());
+  if (made && made->extras.anew == nullptr)
+    made = failure{status::unsupported,
+                   "lsched_carry moves only allreduce and adasum, so no rank can join another schedule: create the "
+                   "schedule on all ranks"};
+  if (schedule == nullptr) made = argument("schedule is null");
+  if (made) made->request.proof = proof_of(world, *made);
+  auto handle = std::make_unique<lsched_schedule>();
+  queued_commit queued;
+  const auto ranks = world.joined.join(made ? result<commit_request>(made->request) : made.error(), &queued);
+  if (!ranks) return report(diagnostic, with_details_of_rank(world, ranks.error()));
+  fill(*handle, world, queued, *made, *ranks);
+  *schedule = handle.release();
+  return LSCHED_OK;
+}
+
 // --- calls -------------------------------------------------------------------------------------------------
 
 bool is_partial(const lsched_schedule* schedule) { return schedule != nullptr && schedule->is_partial(); }
@@ -214,6 +234,14 @@ extern "C" {
 lsched_status lsched_partial_create(lsched_world* world, const lsched_partial_desc* desc, lsched_schedule** schedule,
                                     lsched_diagnostic* diagnostic) {
   return guarded(diagnostic, [&] { return create_partial(world, read_struct(desc), schedule, diagnostic); });
+}
+
+lsched_status lsched_partial_join(lsched_world* world, const lsched_partial_desc* desc, lsched_schedule** schedule,
+                                  lsched_diagnostic* diagnostic) {
+  return guarded(diagnostic, [&] {
+    if (world == nullptr) return report(diagnostic, argument("world is null"));
+    return join_partial(*world, read_struct(desc), schedule, diagnostic);
+  });
 }
 
 lsched_status lsched_offer(lsched_schedule* schedule, const void* const* buckets, lsched_ticket* ticket) {

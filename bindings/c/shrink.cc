@@ -1,5 +1,5 @@
-// Recovery after the death of a rank. Creates the world of the survivors, and moves partial schedules into that world
-// (lsched_carry, docs/reference/shrink.md).
+// Changes of the ranks of a training run. Creates the world of the survivors after a death, and moves partial schedules
+// into another world (lsched_carry, docs/reference/shrink.md).
 #include "bindings/c/sized.h"
 #include "bindings/c/world.h"
 
@@ -64,11 +64,10 @@ lsched_status lsched_shrink(lsched_world* world, uint64_t timeout_ns, lsched_wor
   });
 }
 
-lsched_status lsched_carry(lsched_schedule* schedule, lsched_world* survivors, lsched_diagnostic* diagnostic) {
+lsched_status lsched_carry(lsched_schedule* schedule, lsched_world* to, lsched_diagnostic* diagnostic) {
   return guarded(diagnostic, [&] {
-    if (schedule == nullptr || survivors == nullptr)
-      return report(diagnostic, {status::argument, "schedule or survivors is null"});
-    const auto why = carry(*schedule, *survivors);
+    if (schedule == nullptr || to == nullptr) return report(diagnostic, {status::argument, "schedule or to is null"});
+    const auto why = carry(*schedule, *to);
     return why ? report(diagnostic, *why) : LSCHED_OK;
   });
 }

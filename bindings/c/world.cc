@@ -102,22 +102,27 @@ lsched_status commit(lsched_world* world, result<creation> made, lsched_schedule
   auto handle = std::make_unique<lsched_schedule>();  // before the commit, so that all ranks fail if memory is short
   const bool waits = world->creates_wait.load();
   auto queued = world->joined.queue(made->request);
-  const auto& instances = queued.instances;
   if (waits)
     if (const auto why = world->joined.await(queued))
       return report(diagnostic, with_details_of_rank(*world, with_advice(*why)));
   if (queued.commit->refused()) return report(diagnostic, *queued.commit->refused());
-  handle->world = world;
-  handle->commit = queued.commit;
-  handle->extras = std::move(made->extras);
-  handle->instance = instances.front();
-  handle->flights = flights(std::span(instances).first(made->request.flights));
-  if (made->session)
-    handle->session.emplace(world->process.engine(), session_instances::of(instances), made->session->by,
-                            made->session->buckets);
+  fill(*handle, *world, queued, *made);
   *schedule = handle.release();
   if (!made->warning.empty()) (void)report(diagnostic, {status::ok, made->warning});
   return LSCHED_OK;
+}
+
+void fill(lsched_schedule& handle, lsched_world& world, const queued_commit& queued, creation& made,
+          std::uint64_t ranks) {
+  const auto& instances = queued.instances;
+  handle.world = &world;
+  handle.commit = queued.commit;
+  handle.extras = std::move(made.extras);
+  handle.instance = instances.front();
+  handle.flights = flights(std::span(instances).first(made.request.flights));
+  if (made.session)
+    handle.session.emplace(world.process.engine(), session_instances::of(instances), made.session->by,
+                           made.session->buckets, ranks);
 }
 
 namespace {

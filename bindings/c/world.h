@@ -138,6 +138,11 @@ commit_proof proof_of(const lsched_world& world, const creation& made);
 lsched_status commit(lsched_world* world, result<creation> made, lsched_schedule** schedule,
                      lsched_diagnostic* diagnostic);
 
+/// Fills in a handle from a commit and the request of that commit. `ranks` is the number by which a partial schedule
+/// divides with divisor::ranks; 0: the size of the world.
+void fill(lsched_schedule& handle, lsched_world& world, const queued_commit& queued, creation& made,
+          std::uint64_t ranks = 0);
+
 /// If the failure names a rank, adds details of that rank to the text. If the rank has another number in the opened
 /// world, adds that number. If the rank is on another node, adds the host.
 failure with_details_of_rank(const lsched_world& world, failure why);

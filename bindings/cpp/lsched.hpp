@@ -358,8 +358,9 @@ class [[nodiscard]] partial_base : public schedule_base {
   }
   void leave() { detail::expect(lsched_leave(handle())); }
 
-  /// Moves the schedule to the world `survivors`, which world::shrink has returned. Collective over `survivors`.
-  void carry(const world& survivors);
+  /// Moves the schedule to the world `to`, which world::shrink has returned, or which was opened later. Collective over
+  /// `to`. Ranks that were not in the former world call world::join_partial.
+  void carry(const world& to);
 
   [[nodiscard]] lsched_partial_stats stats() const {
     return detail::sized<lsched_partial_stats>(lsched_schedule_stats, handle());
@@ -850,11 +851,14 @@ class [[nodiscard]] world {
   template <element T>
   partial_collective<T> partial(std::uint64_t count, const partial_options& options = {}) {
     const lsched_partial_desc desc = desc_of<T>(count, options);
-    lsched_schedule* const made = detail::created(lsched_partial_create, handle(), &desc).handle.release();
-    const std::uint64_t all = count * static_cast<std::uint64_t>(size());
-    const bool is_scattered = options.collective == "reduce_scatter_block";
-    return {made, is_scattered ? all : count, options.collective == "allgather" ? all : count,
-            options.buckets.empty() ? std::vector{count} : options.buckets};
+    return partial_of<T>(detail::created(lsched_partial_create, handle(), &desc), count, options);
+  }
+
+  /// Joins a partial schedule that the other ranks move to this world by carry(). Collective.
+  template <element T>
+  partial_collective<T> join_partial(std::uint64_t count, const partial_options& options = {}) {
+    const lsched_partial_desc desc = desc_of<T>(count, options);
+    return partial_of<T>(detail::created(lsched_partial_join, handle(), &desc), count, options);
   }
 
   /// Creates a partial sparse allreduce of gradients of `count` elements. Each rank sends k items per round. In
@@ -915,6 +919,14 @@ class [[nodiscard]] world {
 
   /// Returns a desc with pointers to members of `options`. `options` must outlive the desc.
   template <element T>
+  partial_collective<T> partial_of(detail::made_schedule made, std::uint64_t count, const partial_options& options) {
+    const std::uint64_t all = count * static_cast<std::uint64_t>(size());
+    const bool is_scattered = options.collective == "reduce_scatter_block";
+    return {made.handle.release(), is_scattered ? all : count, options.collective == "allgather" ? all : count,
+            options.buckets.empty() ? std::vector{count} : options.buckets};
+  }
+
+  template <element T>
   static lsched_partial_desc desc_of(std::uint64_t count, const partial_options& options) {
     lsched_partial_desc desc{};
     desc.struct_size = sizeof desc;
@@ -937,9 +949,9 @@ class [[nodiscard]] world {
   detail::owner<lsched_world> handle_{};
 };
 
-inline void partial_base::carry(const world& survivors) {
+inline void partial_base::carry(const world& to) {
   detail::call call;
-  call(lsched_carry(handle(), survivors.handle(), call.diagnostic()));
+  call(lsched_carry(handle(), to.handle(), call.diagnostic()));
 }
 
 // --- user-defined schedules -------------------------------------------------------------------------------------

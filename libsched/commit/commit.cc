@@ -247,7 +247,9 @@ std::optional<failure> schedule_commit::reserve(const commit_request& request) {
     why = add(program, request.memory, request.options,
               i == 0 ? std::string() : made_[0]->label + " flight " + std::to_string(i));
   for (const companion& one : request.companions)
-    if (!why) why = add(one.program, {}, {.predecessor = one.predecessor}, one.purpose + " of " + made_[0]->label);
+    if (!why)
+      why = add(one.program, {}, {.predecessor = one.predecessor, .rounds_before = one.rounds_before},
+                one.purpose + " of " + made_[0]->label);
   return why;
 }
 

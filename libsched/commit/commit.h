@@ -122,7 +122,9 @@ class commitment {
 struct companion {
   std::string purpose;
   schedule_ptr program;
-  instance* predecessor = nullptr;  ///< failed instance whose state the new instance takes over (instance_options)
+  // As in instance_options:
+  instance* predecessor = nullptr;
+  round_no rounds_before = 0;
 };
 
 /// The proof that a schedule is correct, during its commit. Each rank describes its part of the schedule in a text.

@@ -5,6 +5,8 @@
 #include <cstring>
 #include <string>
 
+#include "ops/hash.h"
+
 namespace lsched {
 namespace {
 
@@ -16,14 +18,21 @@ struct progress_record {
   std::uint64_t has_data;  ///< 1: the storage contains a result
   round_totals totals;
 };
-using progress_records = std::array<progress_record, handover::k_most>;
-static_assert(sizeof(progress_records) <= sizeof(commit_record::detail));
+/// The data of a member. A new member has zeros.
+struct member_progress {
+  std::uint64_t identity;  ///< hash of identity_of() the first instance
+  std::uint64_t ranks;     ///< handover::ranks()
+  std::array<progress_record, handover::k_most> instances;
+};
+static_assert(sizeof(member_progress) <= sizeof(commit_record::detail));
 
-progress_record record_of(const commit_record& from, std::size_t index) {
-  progress_records all;
+member_progress progress_of(const commit_record& from) {
+  member_progress all;
   std::memcpy(&all, from.detail, sizeof all);
-  return all[index];
+  return all;
 }
+progress_record record_of(const commit_record& from, std::size_t index) { return progress_of(from).instances[index]; }
+bool is_new(const commit_record& from) { return progress_of(from).identity == 0; }
 
 /// Returns the label and the record id of an instance. The id distinguishes instances of worlds with the same name.
 std::string identity_of(const instance& one) { return one.label + " (" + std::to_string(one.number_on_record) + ")"; }
@@ -32,19 +41,32 @@ std::uint64_t bytes_of_result(const instance& one) {
   return one.program->buffers()[one.partial->output_buffer].bytes();
 }
 
+/// Returns the text on which the members agree. New members do not know the identities of the instances.
+std::string agreement_of(const engine& where, std::span<instance* const> from) {
+  const bool has_new_members = from.empty() || !where.owns(*from.front());
+  return has_new_members ? "carrying a partial schedule to another world" : "carrying " + identity_of(*from.front());
+}
+
 }  // namespace
 
 handover::handover(engine& where, membership_ptr members, std::uint64_t number, std::span<instance* const> from,
-                   const std::optional<failure>& unable)
-    : commitment(std::move(members), number, "carrying " + identity_of(*from.front())),
+                   std::uint64_t ranks, const std::optional<failure>& unable)
+    : commitment(std::move(members), number, agreement_of(where, from)),
       engine_(where),
-      from_(from.begin(), from.end()) {
-  auto why = unable ? unable : tell();
+      from_(from.begin(), from.end()),
+      ranks_(ranks) {
+  auto why = unable ? unable : write_progress();
   if (why) refuse(std::move(*why));
 }
 
-std::optional<failure> handover::tell() {
-  progress_records mine{};
+std::optional<failure> handover::write_progress() {
+  member_progress mine{};
+  if (!from_.empty()) {
+    fnv_hash hash;
+    hash.add(identity_of(*from_.front()));
+    mine.identity = hash.value() | 1;
+    mine.ranks = ranks_;
+  }
   for (std::size_t i = 0; i < from_.size(); ++i) {
     const instance& one = *from_[i];
     if (one.verdict.load() == status::ok)
@@ -55,19 +77,39 @@ std::optional<failure> handover::tell() {
               "its present world"};
     const auto [round, data, totals] = last_result_of(one);
     const std::byte* const storage = data != nullptr ? data : one.cells[one.partial->output_buffer].storage;
-    mine[i] = {round, engine_.net().memory().offset_of(storage), data != nullptr ? 1u : 0u, totals};
+    const std::uint64_t place = engine_.owns(one) ? engine_.net().memory().offset_of(storage) : 0;
+    mine.instances[i] = {round, place, data != nullptr ? 1u : 0u, totals};
   }
   std::memcpy(record_.detail, &mine, sizeof mine);
   return std::nullopt;
 }
 
 std::optional<failure> handover::conclude(const std::vector<commit_record>& all) {
+  if (auto why = compare(all)) return why;
   shares_memory_ = share_memory(all);
-  for (std::size_t i = 0; i < from_.size(); ++i)
-    if (auto why = take_over(*from_[i], i, all)) return why;
-  if (!transfers_.empty()) return std::nullopt;
-  for (instance* const one : from_) engine_.strip(*one);
+  for (std::size_t i = 0; i < k_most; ++i)
+    if (auto why = take_over(i, all)) return why;
+  if (transfers_.empty()) strip_instances();
   return std::nullopt;
+}
+
+// Compares the identities of the members' instances. A new member takes `ranks` from another member.
+std::optional<failure> handover::compare(const std::vector<commit_record>& all) {
+  const auto first = std::ranges::find_if_not(all, is_new);
+  ranks_ = first == all.end() ? all.size() : progress_of(*first).ranks;
+  for (auto other = first; other != all.end(); ++other)
+    if (!is_new(*other) && progress_of(*other).identity != progress_of(*first).identity)
+      return failure{status::mismatch,
+                     "rank " + std::to_string(first - all.begin()) + " and rank " +
+                         std::to_string(other - all.begin()) +
+                         " carry different schedules: carry the schedules in the same order on all ranks",
+                     static_cast<rank>(other - all.begin())};
+  return std::nullopt;
+}
+
+void handover::strip_instances() {
+  for (instance* const one : from_)
+    if (engine_.owns(*one)) engine_.strip(*one);
 }
 
 void handover::end_transfers(const std::vector<std::vector<std::byte>>& received) {
@@ -76,7 +118,7 @@ void handover::end_transfers(const std::vector<std::vector<std::byte>>& received
     if (std::ranges::find(one.behind, self()) == one.behind.end()) continue;
     adopt_result(*one.of, {one.what.round, one.bytes == 0 ? nullptr : received[i].data(), one.what.totals});
   }
-  for (instance* const one : from_) engine_.strip(*one);
+  strip_instances();
 }
 
 // Returns whether this member shares memory with all others. All members return the same value.
@@ -92,22 +134,27 @@ bool handover::share_memory(const std::vector<commit_record>& all) const {
 // If this member lacks the result of the last ended round, copies the result from a member that has ended this round.
 // If the members do not share memory, records a transfer instead. The result is intact, because no member begins a
 // round that could overwrite the result before all members have reached this commit.
-std::optional<failure> handover::take_over(instance& mine, std::size_t index, const std::vector<commit_record>& all) {
+std::optional<failure> handover::take_over(std::size_t index, const std::vector<commit_record>& all) {
   const auto round_of = [index](const commit_record& one) { return record_of(one, index).round; };
   const auto furthest = std::ranges::max_element(all, {}, round_of);
-  const auto last = std::ranges::min_element(all, {}, round_of);
   const auto [round, place, has_data, totals] = record_of(*furthest, index);
-  if (round - round_of(*last) > 1)
-    return failure{status::internal, mine.label + ": the ranks are more than one round apart"};
+  const auto is_behind = [&](const commit_record& one) { return !is_new(one) && round_of(one) != round; };
+  rounds_[index] = round;
+  for (const commit_record& one : all)
+    if (is_behind(one) && round - round_of(one) > 1)
+      return failure{status::internal, "the ranks are more than one round apart"};
   const auto at = static_cast<rank>(furthest - all.begin());
-  if (!shares_memory_ && round != round_of(*last)) {
-    transfer one{&mine, {round, nullptr, totals}, at, {}, has_data == 0 ? 0 : bytes_of_result(mine)};
-    if (self() == at) one.what = last_result_of(mine);
+  if (!shares_memory_ && std::ranges::any_of(all, is_behind)) {
+    transfer one{nullptr, {round, nullptr, totals}, at, {}, 0};
+    if (index < from_.size()) one.of = from_[index], one.bytes = has_data == 0 ? 0 : bytes_of_result(*one.of);
+    if (self() == at && one.of != nullptr) one.what = last_result_of(*one.of);
     for (rank member = 0; member < static_cast<rank>(all.size()); ++member)
-      if (round_of(all[static_cast<std::size_t>(member)]) != round) one.behind.push_back(member);
+      if (is_behind(all[static_cast<std::size_t>(member)])) one.behind.push_back(member);
     transfers_.push_back(std::move(one));
   }
-  if (!shares_memory_ || round_of(all[static_cast<std::size_t>(self())]) == round) return std::nullopt;
+  const bool is_abandoned = index >= from_.size();
+  if (is_abandoned || !shares_memory_ || !is_behind(all[static_cast<std::size_t>(self())])) return std::nullopt;
+  instance& mine = *from_[index];
   const rank owner = members_->home_of(at);
   const std::byte* const data =
       has_data == 0 ? nullptr : engine_.net().memory().memory_at(owner, place, bytes_of_result(mine));

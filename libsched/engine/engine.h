@@ -125,6 +125,11 @@ class engine {
   /// Frees all memory of a failed partial instance except its contribution and result buffers.
   void strip(instance& inst);
 
+  /// Returns whether the instance belongs to this engine.
+  bool owns(const instance& inst) const {
+    return inst.index < instances_.size() && instances_[inst.index].get() == &inst;
+  }
+
   // --- data path ------------------------------------------------------------------------------------------------
 
   /// Asks the owner to handle the calls that other threads have stored in the instance's atomics. Any thread may call

@@ -12,7 +12,8 @@ std::optional<failure> engine::reserve_partial(instance& inst, const instance_op
   if (!made) return made.error();
   partial_state& partial = *(inst.partial = std::move(*made));
   inst.cells[partial.output_buffer].exchangeable = true;
-  if ((partial.predecessor = options.predecessor) != nullptr) return std::nullopt;
+  partial.predecessor = options.predecessor;
+  if (partial.predecessor != nullptr && owns(*partial.predecessor)) return std::nullopt;
   const auto [contributions, results] = combiners_of(partial, *inst.program, options.tensors);
   std::vector<std::byte*> memory;
   for (std::uint32_t i = 0; i < contribution::k_buffers + options.lag.buffers(); ++i) {
@@ -21,10 +22,15 @@ std::optional<failure> engine::reserve_partial(instance& inst, const instance_op
       return failure{status::no_memory,
                      "no memory left for contribution and result buffers: set a larger LSCHED_REGION"};
   }
+  if (partial.predecessor != nullptr) {
+    partial.memory_for_predecessor = std::move(memory);
+    return std::nullopt;
+  }
   partial.offers = std::make_unique<contribution>(contributions, std::span(memory).first<contribution::k_buffers>());
   partial.results =
       std::make_unique<delivery>(results, options.lag, std::span(memory).subspan(contribution::k_buffers));
-  partial.stats = std::make_unique<partial_stats>(inst.program->place().size);
+  partial.rounds_before = options.rounds_before;
+  partial.stats = std::make_unique<partial_stats>(options.rounds_before);
   return std::nullopt;
 }
 

@@ -59,8 +59,11 @@ struct instance_options {
   /// Functions that ops call. The instance shares ownership.
   std::shared_ptr<functions> local{};
   /// A failed partial instance whose state the new instance takes over; null: none. The contribution and result buffers
-  /// of both instances must have the same sizes.
+  /// of both instances must have the same sizes. The instance may belong to another engine of this process. It must
+  /// then be ready for removal (engine::check_readers()).
   instance* predecessor = nullptr;
+  /// Number of rounds that the other ranks' predecessors have finished, if a partial instance has no predecessor.
+  round_no rounds_before = 0;
 };
 
 enum class phase : std::uint8_t {

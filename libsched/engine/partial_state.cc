@@ -159,7 +159,12 @@ void adopt_result(instance& inst, const last_result& theirs) {
 void take_over(instance& heir, instance& from) {
   partial_state& ended = *from.partial;
   if (ended.captured) ended.offers->give_back(*std::exchange(ended.captured, std::nullopt));
-  std::ranges::copy(std::exchange(from.owned, {}), std::back_inserter(heir.owned));
+  if (const auto memory = std::exchange(heir.partial->memory_for_predecessor, {}); !memory.empty()) {
+    ended.offers->move_to(std::span(memory).first<contribution::k_buffers>());
+    ended.results->move_to(std::span(memory).subspan(contribution::k_buffers));
+  } else {
+    std::ranges::copy(std::exchange(from.owned, {}), std::back_inserter(heir.owned));
+  }
   heir.partial->offers = std::move(ended.offers);
   heir.partial->results = std::move(ended.results);
   heir.partial->stats = std::move(ended.stats);

@@ -49,6 +49,8 @@ struct round_totals {
 
 struct partial_state {
   instance* predecessor = nullptr;  ///< instance whose state this instance takes over; null once this instance is open
+  /// Memory for the contributions and results of a predecessor in another engine
+  std::vector<std::byte*> memory_for_predecessor;
   /// Rounds that predecessors have finished; the application's numbering includes them
   round_no rounds_before = 0;
   /// Number of the rounds in rounds_before for which the application has not called yet. Written by a thread of
@@ -118,7 +120,9 @@ last_result last_result_of(const instance& inst);
 /// captured its contribution for the round, because otherwise no rank could have ended the round.
 void adopt_result(instance& inst, const last_result& theirs);
 
-/// Moves the contributions, the results and their buffers of a failed instance to its successor.
+/// Moves the contributions and the results of a failed instance to its successor. The successor also gets the buffers,
+/// unless it has memory_for_predecessor. Only the owner of the successor's engine may call this function. The owner of
+/// another engine does not access the state of the failed instance any more.
 void take_over(instance& heir, instance& from);
 
 }  // namespace lsched

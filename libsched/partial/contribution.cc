@@ -139,10 +139,27 @@ std::vector<std::byte*> contribution::memory() const {
   return all;
 }
 
+void contribution::move_to(std::span<std::byte* const, k_buffers> memory) {
+  for (std::uint32_t i = 0; i < k_buffers; ++i) {
+    if (!spares_.has(i) && how_.bytes > 0) std::memcpy(memory[i], buffers_[i].data, how_.bytes);
+    buffers_[i].data = memory[i];
+  }
+}
+
 std::vector<std::byte*> delivery::memory() const {
   std::vector<std::byte*> all;
   for (const slot& one : slots_) all.push_back(one.data);
   return all;
+}
+
+void delivery::move_to(std::span<std::byte* const> memory) {
+  for (std::uint32_t i = 0; i < slots_.size(); ++i) {
+    const bool is_newest = newest_.data != nullptr && slots_[i].data == newest_.data;
+    const bool is_used = is_newest || (i != writing_ && !spares_.has(i));
+    if (is_used && how_.bytes > 0) std::memcpy(memory[i], slots_[i].data, how_.bytes);
+    slots_[i].data = memory[i];
+    if (is_newest) newest_.data = memory[i];
+  }
 }
 
 delivery::delivery(combiner how, lag_rule lag, std::span<std::byte* const> memory)

@@ -66,6 +66,7 @@ class spares {
   explicit spares(std::uint32_t buffers) : bits_((std::uint64_t{1} << buffers) - 1) {}
   void put(std::uint32_t buffer) { bits_.fetch_or(std::uint64_t{1} << buffer, std::memory_order_acq_rel); }
   std::optional<std::uint32_t> take();
+  bool has(std::uint32_t buffer) const { return (bits_.load(std::memory_order_acquire) >> buffer & 1) != 0; }
 
  private:
   std::atomic<std::uint64_t> bits_;
@@ -113,6 +114,9 @@ class contribution {
 
   /// Returns the buffers. The owner frees them after this object is destroyed.
   std::vector<std::byte*> memory() const;
+  /// Engine, while the application makes no calls: copies the contributions to other memory, and uses that memory from
+  /// now on.
+  void move_to(std::span<std::byte* const, k_buffers> memory);
 
   /// Application: copies a part of a gradient to a spare buffer, beginning at element `begin`. After all parts,
   /// commit() adds the whole gradient. Between the first prepare() and commit(), offer() must not be called.
@@ -234,6 +238,9 @@ class delivery {
 
   /// Returns the buffers. The owner frees them after this object is destroyed.
   std::vector<std::byte*> memory() const;
+  /// Engine, while the application makes no calls: copies the results to other memory, and uses that memory from now
+  /// on. `memory` must have lag.buffers() buffers. A loan of borrow() keeps pointing to the former memory.
+  void move_to(std::span<std::byte* const> memory);
 
   struct loan {
     std::byte* data = nullptr;

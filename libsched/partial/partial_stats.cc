@@ -33,14 +33,14 @@ void partial_stats::finish(const delivered& what, std::uint64_t now_ns) {
     if (const auto call_ns = calls.of(what.to)) figures_.early_ns.add(time_between(*call_ns, gate_ns));
     counted_ = what.to;
   }
-  count_contributors(figures_, what.contributors, ranks_);
+  count_contributors(figures_, what.contributors, what.ranks);
   if (what.mine != 0) figures_.staleness.add(what.staleness);
   figures_.completion_ns.add(time_between(gate_ns, now_ns));
-  figures_.rounds = what.to;
+  figures_.rounds = what.to - before_;
 }
 
 const partial_figures& partial_stats::figures() {
-  count_late_up_to(figures_.rounds);
+  count_late_up_to(before_ + figures_.rounds);
   return figures_;
 }
 

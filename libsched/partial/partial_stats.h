@@ -65,7 +65,8 @@ struct partial_figures {
 
 class partial_stats {
  public:
-  explicit partial_stats(rank ranks) : ranks_(static_cast<std::uint64_t>(ranks)) {}
+  /// Creates statistics of the rounds after `before`.
+  explicit partial_stats(round_no before = 0) : before_(before), counted_(before) {}
 
   call_times calls;
 
@@ -87,9 +88,9 @@ class partial_stats {
  private:
   void count_late_up_to(round_no round);
 
-  const std::uint64_t ranks_;
+  const round_no before_;  ///< number of rounds that are not in the statistics
   partial_figures figures_;
-  round_no counted_ = 0;  ///< last round whose call has been counted
+  round_no counted_;  ///< last round whose call has been counted
   round_no entered_ = 0;
   bool is_in_time_ = false;  ///< the call for round entered_ came in time
   std::array<std::uint64_t, call_times::k_kept> gates_{};

@@ -13,11 +13,15 @@ std::optional<failure> carrying::validate(const membership& to) const {
   return std::nullopt;
 }
 
-std::optional<failure> carrying::begin(const membership& to) {
-  const std::string& label = before_.front()->label;
+std::optional<failure> carrying::begin() const {
   const auto has_ended = [](const instance* one) { return one->finished.load() == k_last_round; };
-  if (std::ranges::any_of(before_, has_ended))
-    return failure{status::state, label + " has ended and cannot be carried, because all ranks have left the schedule"};
+  if (std::ranges::none_of(before_, has_ended)) return std::nullopt;
+  return failure{status::state,
+                 before_.front()->label + " has ended and cannot be carried, because all ranks have left the schedule"};
+}
+
+std::optional<failure> carrying::begin(const membership& to) {
+  if (auto why = begin()) return why;
   const auto is_missing = [&](rank home) { return to.rank_of(home) == k_no_rank; };
   const auto missing = std::ranges::find_if(members().homes(), is_missing);
   if (missing != members().homes().end()) {
@@ -28,14 +32,14 @@ std::optional<failure> carrying::begin(const membership& to) {
   if (std::ranges::none_of(before_, is_well)) return std::nullopt;
   return failure{
       status::state,
-      label +
+      before_.front()->label +
           " has not failed, and only a failed schedule can be moved to another world: use the schedule in its "
           "present world"};
 }
 
-std::shared_ptr<handover> carrying::hand_over(membership_ptr to, std::uint64_t number,
-                                              const std::optional<failure>& unable) {
-  return std::make_shared<handover>(engine_, std::move(to), number, before_, unable);
+std::shared_ptr<handover> carrying::hand_over(engine& where, membership_ptr to, std::uint64_t number,
+                                              const std::optional<failure>& unable) const {
+  return std::make_shared<handover>(where, std::move(to), number, before_, session_.ranks(), unable);
 }
 
 void carrying::request(commit_request& wanted) const {

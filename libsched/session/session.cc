@@ -25,8 +25,12 @@ bool is_over(const instance& one, round_no round) { return finished_of(one) >= r
 
 }  // namespace
 
-session::session(engine& runs, const session_instances& all, divisor by, std::span<const std::uint64_t> buckets)
-    : engine_(runs), all_(all), divisor_(by), ranks_(static_cast<std::uint64_t>(all.rounds->program->place().size)) {
+session::session(engine& runs, const session_instances& all, divisor by, std::span<const std::uint64_t> buckets,
+                 std::uint64_t ranks)
+    : engine_(&runs),
+      all_(all),
+      divisor_(by),
+      ranks_(ranks != 0 ? ranks : static_cast<std::uint64_t>(all.rounds->program->place().size)) {
   for (const std::uint64_t count : buckets) {
     offered_.push_back({nullptr, count});
     collected_.push_back({nullptr, count});
@@ -74,7 +78,7 @@ bool session::call_next(round_no* round) {
                                     trace_buffer::now_ns());  // must precede the call, which may start the round
   call_for(rounds, *round);
   if (is_over(rounds, *round)) return false;
-  engine_.post(rounds);
+  engine_->post(rounds);
   return true;
 }
 
@@ -270,7 +274,7 @@ call_progress session::await_own(round_no round) {
     now.again_ns = due_ns;
   } else if (const round_no waited = uncounted(rounds, round); rounds.partial->hurried.load() < waited) {
     rounds.partial->hurried.store(waited);
-    engine_.post(rounds);
+    engine_->post(rounds);
   }
   return now;
 }
@@ -303,7 +307,7 @@ call_progress session::await(const instance& one, round_no round) {
 void session::call(instance& one, round_no round) {
   one.partial->stats->calls.note(round, trace_buffer::now_ns());
   if (called_of(one) < round) call_for(one, round);
-  engine_.post(one);
+  engine_->post(one);
 }
 
 call_progress session::validate(common_call wanted) const {
@@ -411,7 +415,7 @@ void session::leave() {
     if (one == nullptr) continue;
     one->partial->offers->leave();  // must precede the call: the round that the call starts must see the departure
     call_for(*one, k_last_round);
-    engine_.post(*one);
+    engine_->post(*one);
   }
 }
 

@@ -34,7 +34,7 @@ namespace lsched {
 /// The number by which results are divided when they are collected.
 enum class divisor : std::uint8_t {
   none,
-  ranks,         ///< size of the world in which the session was created, even after a move to a smaller world
+  ranks,         ///< size of the world in which the session was created, even after a move to another world
   contributors,  ///< number of contributors of the result; only with lag_policy::latest
   offers,        ///< number of offers in the result
 };
@@ -74,7 +74,9 @@ class session {
  public:
   /// Creates a session on instances of the engine `runs`. `buckets` has the number of elements of each part of a
   /// contribution or result, for calls that take one pointer per part. If `buckets` is empty, there is one part.
-  session(engine& runs, const session_instances& all, divisor by, std::span<const std::uint64_t> buckets = {});
+  /// `ranks` is the number by which divisor::ranks divides; 0: the size of the present world.
+  session(engine& runs, const session_instances& all, divisor by, std::span<const std::uint64_t> buckets = {},
+          std::uint64_t ranks = 0);
 
   const buffer& contribution_buffer() const {
     return all_.rounds->program->buffers()[all_.rounds->partial->input_buffer];
@@ -148,8 +150,15 @@ class session {
 
   const session_instances& all() const { return all_; }
 
-  /// Replaces the instances by their successors (instance_options::predecessor). Incomplete collective calls continue.
-  void go_on_with(const session_instances& all) { all_ = all; }
+  /// Replaces the instances by their successors (instance_options::predecessor) in the engine `runs`. Incomplete
+  /// collective calls continue.
+  void go_on_with(engine& runs, const session_instances& all) {
+    engine_ = &runs;
+    all_ = all;
+  }
+
+  /// Returns the number by which divisor::ranks divides.
+  std::uint64_t ranks() const { return ranks_; }
 
   /// Returns the instances in the order in which the caller must remove them after drain(). The caller sets these
   /// pointers to null.
@@ -179,12 +188,12 @@ class session {
   call_progress await_own(round_no round);
   std::optional<std::uint64_t> longest_wait_ns(round_no round);
 
-  engine& engine_;
+  engine* engine_;
   session_instances all_;
   round_no auto_round_ = 0;                      ///< round for which auto_wait_ns_ was computed
   std::optional<std::uint64_t> auto_wait_ns_{};  ///< longest wait with deadline(auto); empty: no limit
   divisor divisor_;
-  std::uint64_t ranks_;  ///< size of the world in which the session was created
+  std::uint64_t ranks_;  ///< number by which divisor::ranks divides
   std::vector<source_part> offered_;
   std::vector<bool> prepared_;  ///< by bucket: true if prepare() has copied the bucket
   std::vector<target_part> collected_;

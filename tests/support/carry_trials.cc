@@ -306,7 +306,7 @@ class stepped_rank {
       if (runs_->check_readers(*one, &reader) != status::ok) return;
     }
     rounds_before_ = rounds();
-    hand_over_ = move_->hand_over(survivors_.members, survivors_.commits->next_number(), std::nullopt);
+    hand_over_ = move_->hand_over(*runs_, survivors_.members, survivors_.commits->next_number(), std::nullopt);
     survivors_.commits->add(hand_over_);
     stage_ = stage::handing_over;
   }
@@ -332,7 +332,7 @@ class stepped_rank {
       return end_attempt(current_);
     }
     if (now != status::ok) return;
-    move_->end(std::exchange(made_, {}));
+    move_->end(*runs_, std::exchange(made_, {}));
     for (instance* one : move_->before()) remove(*one);
     if (++current_ < k_schedules) return begin_to_carry();
     end_recovery();

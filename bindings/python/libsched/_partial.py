@@ -61,6 +61,7 @@ class Partial(Schedule):
         averages_weights  True: model_sync() will be called
         tensors           for "adasum": (begin, count) of each tensor, without gaps
         sparse            k, or a dict of the options of World.sparse_allreduce; makes the collective a sparse allreduce
+        joins             True: joins the schedule that the other ranks carry() to the world
 
     One thread at a time may offer, and one thread at a time may collect. The offering thread and the collecting thread
     may differ.
@@ -230,12 +231,13 @@ class Partial(Schedule):
         memory = self._or_cancelled(lambda: self._looked_at(weights, self._count, True, "weights"))
         return self._reported(_core.model_sync(self, memory.address, timeout))
 
-    def carry(self, survivors: World) -> None:
-        """Moves the schedule to a world of some of its ranks, after World.shrink(); see docs/reference/shrink.md.
+    def carry(self, to: World) -> None:
+        """Moves the schedule to another world; see docs/reference/shrink.md.
 
-        All ranks of `survivors` must call this method.
+        `to` is a result of World.shrink(), or a world that was opened later. All ranks of `to` must call this method.
+        Ranks that were not in the former world call World.partial(..., joins=True) instead.
         """
-        survivors._take_over(self)
+        to._take_over(self)
 
     # --- checkpoints and statistics ------------------------------------------------------------------------------
 
@@ -319,7 +321,8 @@ def _samplers_of(batches: Any) -> Iterator[Any]:
 def make_partial(world: World, count: int, dtype: Any, *, collective: str | None = None,
                  buckets: Sequence[int] | None = None, op: str | None = "sum", activation: str = "full",
                  lag: str = "latest", divisor: str | None = None, algorithm: str | None = None,
-                 tensors: Sequence[tuple[int, int]] | None = None, sparse: Any = None, **numbers: Any) -> Partial:
+                 tensors: Sequence[tuple[int, int]] | None = None, sparse: Any = None, joins: bool = False,
+                 **numbers: Any) -> Partial:
     from ._sparse import request_of
 
     number, kind = dtype_number(dtype), dtype_kind(dtype)
@@ -344,7 +347,7 @@ def make_partial(world: World, count: int, dtype: Any, *, collective: str | None
     start = text_of(activation, "activation") or ""
     handle = _core.partial(world, text_of(collective, "collective"), sizes, number, reduction, start,
                            number_of(LAGS, lag, "lag"), number_of(DIVISORS, divisor, "divisor"),
-                           text_of(algorithm, "algorithm"), cuts, wanted, kind, numbers)
+                           text_of(algorithm, "algorithm"), cuts, wanted, kind, numbers, bool(joins))
     made = Partial(world, handle)
     made._dtype, made._kind = number, kind
     made._count = made._result_count = count

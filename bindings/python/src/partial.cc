@@ -14,11 +14,12 @@ namespace {
 using addresses = std::vector<address>;
 using limit = std::optional<double>;
 
-/// `numbers` has the values of the numeric members of lsched_partial_desc.
+/// `numbers` has the values of the numeric members of lsched_partial_desc. If `joins` is true, joins the schedule of
+/// other ranks.
 address create(const world& in, std::optional<std::string> collective, const std::vector<std::uint64_t>& buckets,
                int dtype, int reduction, const std::string& activation, int lag, int divisor,
                std::optional<std::string> algorithm, const std::vector<std::uint64_t>& tensors,
-               const sparse_request* sparse, const std::string& elements, const nb::dict& numbers) {
+               const sparse_request* sparse, const std::string& elements, const nb::dict& numbers, bool joins) {
   std::vector<lsched_tensor> table;
   for (std::size_t i = 0; i + 1 < tensors.size(); i += 2) table.push_back({tensors[i], tensors[i + 1]});
   lsched_partial_desc desc{.struct_size = sizeof desc,
@@ -40,7 +41,8 @@ address create(const world& in, std::optional<std::string> collective, const std
 #include "lsched_partial_numbers.h"
 #undef LSCHED_NUMBER
   lsched_schedule* made = nullptr;
-  blocking([&, all = committing(in)](lsched_diagnostic* why) { return lsched_partial_create(all, &desc, &made, why); });
+  const auto make = joins ? lsched_partial_join : lsched_partial_create;
+  blocking([&, all = committing(in)](lsched_diagnostic* why) { return make(all, &desc, &made, why); });
   return adopted(made);
 }
 
@@ -136,7 +138,7 @@ void add_partial(nb::module_& module) {
 #undef LSCHED_NUMBER
   module.attr("LARGEST_PARTIAL") = largest;
   module.def("partial", create, nb::arg(), nb::arg().none(), nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg(),
-             nb::arg(), nb::arg().none(), nb::arg(), nb::arg().none(), nb::arg(), nb::arg());
+             nb::arg(), nb::arg().none(), nb::arg(), nb::arg().none(), nb::arg(), nb::arg(), nb::arg());
   module.def("offer", offer, nb::arg(), nb::arg().none());
   module.def("offer_bucket", [](const schedule& of, std::uint32_t index, address bucket) {
     expect(unlocked([&, one = of.get()] { return lsched_offer_bucket(one, index, at(bucket)); }));

@@ -119,7 +119,7 @@ TEST(call_times, are_those_of_their_round_while_more_are_noted) {
 
 /// The statistics of one rank over consecutive rounds.
 struct stats_bench {
-  explicit stats_bench(rank ranks) : it(ranks) {}
+  explicit stats_bench(std::uint64_t of_ranks) : ranks(of_ranks) {}
 
   void round(std::uint64_t gate_ns, std::uint64_t end_ns, std::uint64_t contributors = 1, std::uint64_t mine = 0,
              round_no staleness = 0) {
@@ -128,6 +128,7 @@ struct stats_bench {
                .to = last,
                .contributors = contributors,
                .offers = contributors,
+               .ranks = ranks,
                .mine = mine,
                .staleness = staleness,
                .null = contributors == 0},
@@ -135,6 +136,7 @@ struct stats_bench {
   }
 
   partial_stats it;
+  std::uint64_t ranks;
   round_no last = 0;
 };
 
@@ -234,7 +236,7 @@ TEST(partial_stats, the_fewest_contributors_are_not_nobody_before_the_first_roun
 
 TEST(partial_stats, many_ranks_share_bins) {
   const auto bin_of = [](rank ranks, std::uint64_t contributors) {
-    stats_bench bench(ranks);
+    stats_bench bench(static_cast<std::uint64_t>(ranks));
     bench.round(1, 2, contributors);
     const auto& bins = bench.it.figures().contributors;
     return std::ranges::find(bins, 1u) - bins.begin();
@@ -252,7 +254,7 @@ TEST(partial_stats, many_ranks_share_bins) {
 }
 
 TEST(partial_stats, null_messages_save_their_bytes) {
-  partial_stats it(3);
+  partial_stats it;
   it.sent(100, false);
   it.sent(30, true);
   it.sent(0, false);
