@@ -108,13 +108,19 @@ std::optional<segment> contents::made_of(world_op id, node made, std::int64_t nu
   return segment{.shift = count == 1 ? -number : 0, .what = nodes_.add(id, made, {made.lower})};
 }
 
-/// Joins the same element of all nodes in the source.
+/// Joins the same element of all nodes in the source. If the source contains whole nodes with several elements, joins
+/// these nodes.
 std::optional<segment> contents::folded(world_op id, const memory& source, const memory& steering) {
   if (source.empty()) return std::nullopt;
+  const bool are_whole = std::ranges::all_of(source, [&](const segment& run) {
+    const node& one = nodes_[run.what];
+    return number_at(run.begin, run.shift) == 0 && run.end - run.begin == one.extent && one.shares == 0;
+  });
   const std::int64_t number = number_at(source.front().begin, source.front().shift);
   std::optional<segment> all;
   for (const segment& run : source) {
-    if (run.end - run.begin != 1 || number_at(run.begin, run.shift) != number) return std::nullopt;
+    const bool is_same = run.end - run.begin == 1 && number_at(run.begin, run.shift) == number;
+    if (!are_whole && !is_same) return std::nullopt;
     const segment one{.end = 1, .shift = -number, .what = run.what};
     all = all ? segment{.end = 1, .shift = -number, .what = nodes_.add_join(id, kernel::fold, *all, one)} : one;
   }
@@ -123,7 +129,7 @@ std::optional<segment> contents::folded(world_op id, const memory& source, const
   made.tree = joined_tree_of(
       kernel::fold, joined_tree_of(kernel::fold, joined_tree(kernel::fold, function_of(id), source.size()), source),
       steering);
-  return made_of(id, made, number, made.extent);
+  return made_of(id, made, number, are_whole ? 1 : made.extent);
 }
 
 /// Joins the parts of a split, in two cases. If each element of a node was split, and the source contains part q of
