@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <string>
 #include <vector>
 
 #include "collectives/activation/activation.h"
 #include "collectives/allreduce/allreduce.h"
 #include "collectives/sparse/steps/oktopk_steps.h"
+#include "collectives/sparse/steps/sparseloco_steps.h"
 #include "collectives/sparse/steps/topka_steps.h"
 #include "libsched/schedule/geometry.h"
 
@@ -42,11 +44,17 @@ sparse_cost cost_of_topka(const sparse_problem& problem) {
           words_of(problem, k_of(problem) * others_of(problem)) + k_counter_words * others_of(problem)};
 }
 
+sparse_cost cost_of_sparseloco(const sparse_problem& problem) {
+  return {steps_of(problem), static_cast<double>(chunk_plan(problem).message_bytes()) / 4 * others_of(problem)};
+}
+
 constexpr std::array k_own{
     sparse_algorithm{"oktopk", add_oktopk, cost_of_oktopk, functions_of<oktopk_steps>,
                      "regions, each added up by its owner; the k largest of all, in equal shares: about 4 k words"},
     sparse_algorithm{"topka", add_topka, cost_of_topka, functions_of<topka_functions>,
-                     "every rank gets every list: 2 k (P-1) words"}};
+                     "every rank gets every list: 2 k (P-1) words"},
+    sparse_algorithm{"sparseloco", add_sparseloco, cost_of_sparseloco, functions_of<sparseloco_functions>,
+                     "the largest elements of each chunk of 4096, 14 bits each; messages have one fixed size", false}};
 
 /// A tag that no sparse algorithm uses.
 constexpr std::uint32_t k_contributor_count_tag = 1u << 30;
@@ -100,6 +108,7 @@ const sparse_algorithm* find_sparse(std::string_view name) {
 
 const sparse_algorithm& choose_sparse(const sparse_problem& problem) {
   const auto us = [&](const sparse_algorithm& algorithm) {
+    if (!algorithm.is_exact) return std::numeric_limits<double>::infinity();
     const sparse_cost cost = algorithm.cost_of(problem);
     return cost.messages * k_message_us + cost.words * k_word_us;
   };

@@ -36,6 +36,7 @@ struct sparse_algorithm {
   /// Returns the functions that the schedule calls. `state` must outlive these functions. Throws std::bad_alloc.
   std::shared_ptr<sparse_functions> (*functions)(const sparse_problem& problem, sparse_state& state);
   std::string_view summary;  ///< one line for users
+  bool is_exact = true;      ///< sent values are not quantised; `auto` chooses only such algorithms
 
   /// Returns a schedule with the gradient as input 0 and the update as output 0. Returns an error if the problem is not
   /// valid.
@@ -51,6 +52,7 @@ std::shared_ptr<sparse_functions> functions_of(const sparse_problem& problem, sp
 // Append an algorithm for `problem`, which must be valid (validate()).
 fragment add_oktopk(builder& to, const sparse_problem& problem, const sparse_ends& ends);
 fragment add_topka(builder& to, const sparse_problem& problem, const sparse_ends& ends);
+fragment add_sparseloco(builder& to, const sparse_problem& problem, const sparse_ends& ends);
 
 /// Returns the algorithms of the library, followed by added algorithms.
 std::span<const sparse_algorithm> sparse_algorithms();

@@ -49,9 +49,12 @@ region_sum::region_sum(dtype type, std::uint64_t count, nan_policy nans)
       sums_(count * size_of(residual_of(type))),
       touched_(bitmap_words(count) * sizeof(std::uint64_t)) {}
 
-void region_sum::add(item_list list) {
+void region_sum::add(item_list list) { add_as(type_, list); }
+void region_sum::add_wide(item_list list) { add_as(residual_of(type_), list); }
+
+void region_sum::add_as(dtype type, item_list list) {
   auto* const touched = reinterpret_cast<std::uint64_t*>(touched_.data());
-  sparse_kernels_of(type_).scatter_add(list.items, list.count, sums_.data(), touched);
+  sparse_kernels_of(type).scatter_add(list.items, list.count, sums_.data(), touched);
 }
 
 std::uint64_t region_sum::take(std::uint64_t begin, std::uint64_t end, std::byte* items) {
@@ -129,11 +132,14 @@ round_end::round_end(const sparse_problem& problem, std::uint64_t room)
 
 std::uint64_t round_end::settle(item_list sent, item_list arrived, item_list result, void* residual,
                                 std::byte* update) {
-  if (!check_.accepts(result, residual)) sent = arrived = result = {};
-  const auto settle = sparse_kernels_of(type_).settle;
-  const std::uint64_t settled = settle(residual, sent.items, sent.count, arrived.items, arrived.count);
-  update_.write(result, ranks_, update);
-  return settled;
+  if (!write_update(result, residual, update)) return 0;
+  return sparse_kernels_of(type_).settle(residual, sent.items, sent.count, arrived.items, arrived.count);
+}
+
+bool round_end::write_update(item_list result, void* residual, std::byte* update) {
+  const bool is_accepted = check_.accepts(result, residual);
+  update_.write(is_accepted ? result : item_list{}, ranks_, update);
+  return is_accepted;
 }
 
 const sparse_job* round_end::prepare_to_settle(item_list sent, item_list arrived, item_list result, std::byte* update) {

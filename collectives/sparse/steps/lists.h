@@ -41,6 +41,8 @@ class region_sum {
 
   /// Adds a list. Indices of items must be below `count`. O(items).
   void add(item_list list);
+  /// Adds a list whose values have the residual's type.
+  void add_wide(item_list list);
 
   /// Writes the sum of all lists that were added since the last call of take(). The sum is a list. Returns the length
   /// of this list. The indices of all added items must be in [begin, end). Each value is 0 + v0 + v1 + …, in the order
@@ -49,6 +51,8 @@ class region_sum {
   std::uint64_t take(std::uint64_t begin, std::uint64_t end, std::byte* items);
 
  private:
+  void add_as(dtype type, item_list list);
+
   dtype type_;
   nan_policy nans_;
   zeroed_memory sums_;
@@ -133,6 +137,9 @@ class round_end {
   /// `update` must have `count` elements of the items' type, or be nullptr. Sets `update` to `result` divided by P,
   /// with zeros elsewhere. If the round is refused, the update becomes zero, and all sent items stay in the residual.
   std::uint64_t settle(item_list sent, item_list arrived, item_list result, void* residual, std::byte* update);
+  /// Does the same as settle(), but removes no sent items. Returns false if the round is refused. Otherwise the caller
+  /// must remove the sent items from the residual.
+  bool write_update(item_list result, void* residual, std::byte* update);
   /// Returns a job for the device that does the work of settle(). The vectors must be in device memory.
   const sparse_job* prepare_to_settle(item_list sent, item_list arrived, item_list result, std::byte* update);
 
