@@ -6,22 +6,13 @@
 #include <limits>
 #include <type_traits>
 
+#include "ops/unaligned.h"
+
 namespace lsched {
 namespace {
 
 constexpr unsigned k_is_high = 1, k_is_negative = 2;  // bits of a code
 constexpr double k_least_share = 0x1p-15;
-
-template <class Number>
-Number load(const std::byte* from) {
-  Number number;
-  std::memcpy(&number, from, sizeof number);
-  return number;
-}
-template <class Number>
-void store(Number number, std::byte* to) {
-  std::memcpy(to, &number, sizeof number);
-}
 
 /// Converts numbers to levels and back.
 template <class Number>
@@ -30,10 +21,12 @@ struct levels_of {
   using level = std::conditional_t<sizeof(Number) == 4, std::uint16_t, std::uint32_t>;
   static constexpr unsigned k_shift = 8 * sizeof(level);
 
-  static level truncated(Number number) { return static_cast<level>(load<bits>(as_bytes(number)) >> k_shift); }
+  static level truncated(Number number) {
+    return static_cast<level>(read_unaligned<bits>(as_bytes(number)) >> k_shift);
+  }
   static Number number_of(level from) {
     const bits all = static_cast<bits>(from) << k_shift;
-    return load<Number>(as_bytes(all));
+    return read_unaligned<Number>(as_bytes(all));
   }
 
  private:
@@ -108,9 +101,9 @@ class chunk_encoder {
   void write(std::size_t slots, std::byte* message) const {
     const parts_of_message at(slots, sizeof(Number));
     std::memset(message, 0, chunk_message_bytes(sizeof(Number) == 4 ? dtype::f32 : dtype::f64, slots));
-    store(low_.level(), message);
-    store(has_beyond_ ? levels_of<Number>::truncated(beyond_) : high_.level(),
-          message + sizeof(typename levels_of<Number>::level));
+    write_unaligned(message, low_.level());
+    write_unaligned(message + sizeof(typename levels_of<Number>::level),
+                    has_beyond_ ? levels_of<Number>::truncated(beyond_) : high_.level());
     std::uint32_t last = 0;
     for (std::size_t slot = 0; slot < slots; ++slot) {
       if (slot < count_) {
@@ -180,7 +173,7 @@ std::size_t decode(const std::byte* message, std::size_t slots, std::uint64_t el
   Number values[4];
   for (unsigned code = 0; code < 4; ++code) {
     const Number size =
-        levels_of<Number>::number_of(load<level>(message + ((code & k_is_high) != 0 ? sizeof(level) : 0)));
+        levels_of<Number>::number_of(read_unaligned<level>(message + ((code & k_is_high) != 0 ? sizeof(level) : 0)));
     values[code] = (code & k_is_negative) != 0 ? -size : size;
   }
   std::byte* to = items;
@@ -191,8 +184,8 @@ std::size_t decode(const std::byte* message, std::size_t slots, std::uint64_t el
     const bool is_there = index > last && index < elements && value != 0;
     last = std::max<std::int64_t>(last, index);
     if (!is_there) continue;
-    store(index, to);
-    store(value, to + sizeof index);
+    write_unaligned(to, index);
+    write_unaligned(to + sizeof index, value);
     to += sizeof index + sizeof value;
   }
   return static_cast<std::size_t>(to - items) / (sizeof(std::uint32_t) + sizeof(Number));
@@ -202,8 +195,8 @@ template <class Number>
 void subtract(const std::byte* items, std::size_t count, void* residual) {
   for (const std::byte* const end = items + count * (sizeof(std::uint32_t) + sizeof(Number)); items != end;
        items += sizeof(std::uint32_t) + sizeof(Number)) {
-    Number& element = static_cast<Number*>(residual)[load<std::uint32_t>(items)];
-    const Number rest = element - load<Number>(items + sizeof(std::uint32_t));
+    Number& element = static_cast<Number*>(residual)[read_unaligned<std::uint32_t>(items)];
+    const Number rest = element - read_unaligned<Number>(items + sizeof(std::uint32_t));
     element = std::isfinite(rest) ? rest : 0;
   }
 }

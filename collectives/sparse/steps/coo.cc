@@ -4,20 +4,10 @@
 #include <cstring>
 #include <functional>
 
+#include "ops/unaligned.h"
+
 namespace lsched {
 namespace {
-
-template <class Number>
-Number read(const std::byte* from) {
-  Number number;
-  std::memcpy(&number, from, sizeof number);
-  return number;
-}
-
-template <class Number>
-void write(std::byte* to, Number number) {
-  std::memcpy(to, &number, sizeof number);
-}
 
 /// Writes items, and rounds their values in batches. Items beyond the capacity are counted, but not written.
 template <class Sum>
@@ -45,7 +35,7 @@ class rounded_items {
     alignas(8) std::array<std::byte, k_batch * sizeof(Sum)> rounded;
     round_(values_.data(), waiting_, 1, rounded.data());
     for (std::size_t i = 0; i < waiting_; ++i, to_ += sizeof(std::uint32_t) + width_) {
-      write(to_, indices_[i]);
+      write_unaligned(to_, indices_[i]);
       std::memcpy(to_ + sizeof(std::uint32_t), rounded.data() + i * width_, width_);
     }
     waiting_ = 0;
@@ -183,8 +173,8 @@ void coo_functions::add_up(std::byte* items) {
     Sum sum = values[order_[i].position];
     for (++i; i < number_ && order_[i].index == index; ++i) sum += values[order_[i].position];
     while (index >= boundaries_[region + 1]) ++region;
-    write(items, static_cast<std::uint32_t>(index - boundaries_[region]));
-    write(items + sizeof(std::uint32_t), sum);
+    write_unaligned(items, static_cast<std::uint32_t>(index - boundaries_[region]));
+    write_unaligned(items + sizeof(std::uint32_t), sum);
     items += sizeof(std::uint32_t) + sizeof sum;
     ++lengths_[region];
   }
@@ -198,7 +188,7 @@ void coo_functions::open(std::size_t width) {
   heap_.clear();
   for (std::uint32_t i = 0; i < lists_.size(); ++i) {
     const auto& [items, count] = lists_[i];
-    if (count != 0) heap_.push_back({read<std::uint32_t>(items), i, items, items + count * width});
+    if (count != 0) heap_.push_back({read_unaligned<std::uint32_t>(items), i, items, items + count * width});
   }
   std::ranges::make_heap(heap_, std::greater(), [](const cursor& one) { return std::pair(one.index, one.list); });
 }
@@ -210,7 +200,7 @@ void coo_functions::advance(std::size_t width) {
   cursor& last = heap_.back();
   last.at += width;
   if (last.at == last.end) return heap_.pop_back();
-  last.index = read<std::uint32_t>(last.at);
+  last.index = read_unaligned<std::uint32_t>(last.at);
   std::ranges::push_heap(heap_, std::greater(), order);
 }
 
@@ -219,7 +209,7 @@ void coo_functions::advance(std::size_t width) {
 template <class Sum>
 std::uint64_t coo_functions::merge(std::byte* items) {
   constexpr std::size_t width = sizeof(std::uint32_t) + sizeof(Sum);
-  const auto value = [this] { return read<Sum>(heap_.front().at + sizeof(std::uint32_t)); };
+  const auto value = [this] { return read_unaligned<Sum>(heap_.front().at + sizeof(std::uint32_t)); };
   rounded_items<Sum> to(items, sum_room(problem_), problem_.type, round_);
   open(width);
   while (!heap_.empty()) {
@@ -262,7 +252,7 @@ void coo_functions::for_each_sum(Visit visit) const {
   for (std::size_t region = 0; region < lists_.size(); ++region)
     for (std::uint64_t i = 0; i < lists_[region].count; ++i) {
       const std::byte* const item = lists_[region].items + i * width;
-      visit(boundaries_[region] + read<std::uint32_t>(item), item + sizeof(std::uint32_t));
+      visit(boundaries_[region] + read_unaligned<std::uint32_t>(item), item + sizeof(std::uint32_t));
     }
 }
 
