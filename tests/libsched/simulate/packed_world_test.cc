@@ -56,7 +56,7 @@ TEST(packed_world, says_what_the_schedules_of_every_algorithm_say) {
 }
 
 TEST(packed_world, says_what_the_schedules_of_sparse_algorithms_say) {
-  for (const char* name : {"oktopk", "topka", "topkdsa", "gtopk"})
+  for (const char* name : {"oktopk", "topka", "topkdsa", "gtopk", "sparseloco"})
     for (const rank size : {3, 7, 8})
       expect_same(testing::whole_world(
           size, [&](world place) { return find_sparse(name)->generate({.count = 200, .k = 5, .place = place}); }));

@@ -257,7 +257,10 @@ TEST(contents, functions_fold_no_numbers) {
 /// Rank 0 folds only the first part of every rank's input. It sends this fold to all ranks as the whole result.
 TEST(contents, one_part_is_not_all_of_a_thing) {
   for (const rank size : {2, 3, 5})
-    for (const auto& [splits, joins] : {std::pair(false, false), {true, false}, {true, true}})
+    for (const auto& [splits, joins, how] : {std::tuple(false, false, kernel::join),
+                                             {true, false, kernel::join},
+                                             {true, true, kernel::join},
+                                             {true, true, kernel::fold}})
       expect_finding(
           verify(written(size,
                          [&](builder& to) {
@@ -278,13 +281,56 @@ TEST(contents, one_part_is_not_all_of_a_thing) {
                            last = to.apply(kernel::fold, 1, firsts, k_no_buffer, splits ? fold : out, {last});
                            const buffer_id into = joins ? shares : out;
                            if (splits) last = to.apply(kernel::split, 2, fold, k_no_buffer, into, {last});
-                           if (joins) last = to.apply(kernel::join, 3, shares, k_no_buffer, out, {last});
+                           if (joins) last = to.apply(how, 3, shares, k_no_buffer, out, {last});
                            for (rank r = 1; r < size; ++r) to.send(r, 1, {out, 0}, ranks, {last});
                          }),
                  reduced_everywhere(size, static_cast<std::uint64_t>(size), kernel::fold, false)),
-          joins    ? "joins data that is not all parts of one value in order"
-          : splits ? "contains parts of a split element that no join has combined"
-                   : "folds parts that do not match");
+          how == kernel::fold ? "folds parts that do not match"
+          : joins             ? "joins data that is not all parts of one value in order"
+          : splits            ? "contains parts of a split element that no join has combined"
+                              : "folds parts that do not match");
+}
+
+/// Faults of an allreduce in which every rank makes a message of three elements, and folds the messages of all ranks.
+enum class message_fault { none, element_of_other_rank, moved, one_missing, one_twice };
+
+void write_messages(builder& to, message_fault fault) {
+  constexpr std::uint64_t k_elements = 3;
+  const rank self = to.place().self, size = to.place().size;
+  const auto at = [](buffer_id buffer, rank r, std::uint64_t element = 0) {
+    return region(buffer, static_cast<std::uint64_t>(r) * k_elements + element);
+  };
+  const buffer_id in = to.input(dtype::f64, 2), out = to.output(dtype::f64, 2);
+  const buffer_id mine = to.scratch(dtype::u8, k_elements);
+  const buffer_id all = to.scratch(dtype::u8, k_elements * static_cast<std::uint64_t>(size));
+  const op_id made = to.apply(kernel::split, 0, in, k_no_buffer, mine);
+  op_id last = to.copy({mine, 0}, at(all, self), k_elements, {made});
+  for (rank r = 0; r < size; ++r) {
+    if (r == self) continue;
+    to.send(r, 0, {mine, 0}, k_elements, {made});
+    last = to.nop({last, to.recv(r, 0, at(all, r), k_elements)});
+  }
+  if (fault == message_fault::element_of_other_rank) last = to.copy(at(all, 0, 1), at(all, 1, 1), 1, {last});
+  if (fault == message_fault::moved) last = to.copy(at(all, 0, 0), at(all, 0, 1), 1, {last});
+  if (fault == message_fault::one_twice) last = to.copy(at(all, 0), at(all, 1), k_elements, {last});
+  const buffer_id some = to.scratch(dtype::u8, k_elements);
+  if (fault == message_fault::one_missing) last = to.copy(at(all, 1), {some, 0}, k_elements, {last});
+  to.apply(kernel::fold, 1, fault == message_fault::one_missing ? some : all, k_no_buffer, out, {last});
+}
+
+TEST(contents, functions_fold_whole_messages) {
+  const auto of = [](rank size, message_fault fault) {
+    return verify(written(size, [&](builder& to) { write_messages(to, fault); }),
+                  reduced_everywhere(size, 2, kernel::fold, true));
+  };
+  for (const rank size : {1, 2, 3, 5})
+    EXPECT_TRUE(of(size, message_fault::none).holds()) << text_of(of(size, message_fault::none));
+  for (const rank size : {2, 3, 5}) {
+    for (const message_fault fault : {message_fault::element_of_other_rank, message_fault::moved})
+      expect_finding(of(size, fault), "folds parts that do not match");
+    expect_finding(of(size, message_fault::one_missing), "the contribution of rank 0 is missing");
+    expect_finding(of(size, message_fault::one_twice), "the contribution of rank 0 is contained 2 times");
+  }
 }
 
 /// All ranks split each fold into shares and join the shares. With `halves`, rank 1 first divides its shares by two.
