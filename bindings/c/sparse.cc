@@ -75,8 +75,8 @@ lsched_sparse_stats stats_of(const lsched_schedule& schedule) {
     const traffic& one = schedule.instance->moved[b];
     all.messages_sent += one.messages_sent;
     all.messages_received += one.messages_received;
-    (buffers[b].has_lists() ? all.item_bytes_sent : all.other_bytes_sent) += one.bytes_sent;
-    (buffers[b].has_lists() ? all.item_bytes_received : all.other_bytes_received) += one.bytes_received;
+    (holds_items(buffers[b]) ? all.item_bytes_sent : all.other_bytes_sent) += one.bytes_sent;
+    (holds_items(buffers[b]) ? all.item_bytes_received : all.other_bytes_received) += one.bytes_received;
   }
   return all;
 }

@@ -836,8 +836,8 @@ class [[nodiscard]] world {
   }
 
   /// Creates a sparse allreduce of all ranks' gradients (lsched_sparse_create). The update has at most k sums
-  /// ("oktopk") or all sums ("topka"), divided by the number of ranks. Both spans must have the same size and must not
-  /// overlap. Collective.
+  /// ("oktopk") or all sums (other algorithms), divided by the number of ranks. Both spans must have the same size and
+  /// must not overlap. Collective.
   template <element T>
   requires std::floating_point<T> sparse_allreduce<T> sparse(std::span<const T> gradient, std::span<T> update,
                                                              std::uint64_t k, const sparse_options& options = {}) {

@@ -44,8 +44,9 @@ sparse_cost cost_of_topka(const sparse_problem& problem) {
           words_of(problem, k_of(problem) * others_of(problem)) + k_counter_words * others_of(problem)};
 }
 
+std::uint64_t bytes_of_sparseloco(const sparse_problem& problem) { return chunk_plan(problem).message_bytes(); }
 sparse_cost cost_of_sparseloco(const sparse_problem& problem) {
-  return {steps_of(problem), static_cast<double>(chunk_plan(problem).message_bytes()) / 4 * others_of(problem)};
+  return {steps_of(problem), static_cast<double>(bytes_of_sparseloco(problem)) / 4 * others_of(problem)};
 }
 
 constexpr std::array k_own{
@@ -54,7 +55,8 @@ constexpr std::array k_own{
     sparse_algorithm{"topka", add_topka, cost_of_topka, functions_of<topka_functions>,
                      "every rank gets every list: 2 k (P-1) words"},
     sparse_algorithm{"sparseloco", add_sparseloco, cost_of_sparseloco, functions_of<sparseloco_functions>,
-                     "the largest elements of each chunk of 4096, 14 bits each; messages have one fixed size", false}};
+                     "the largest elements of each chunk of 4096, 14 bits each; messages have one fixed size",
+                     bytes_of_sparseloco}};
 
 /// A tag that no sparse algorithm uses.
 constexpr std::uint32_t k_contributor_count_tag = 1u << 30;
@@ -108,7 +110,7 @@ const sparse_algorithm* find_sparse(std::string_view name) {
 
 const sparse_algorithm& choose_sparse(const sparse_problem& problem) {
   const auto us = [&](const sparse_algorithm& algorithm) {
-    if (!algorithm.is_exact) return std::numeric_limits<double>::infinity();
+    if (algorithm.encoded_bytes != nullptr) return std::numeric_limits<double>::infinity();
     const sparse_cost cost = algorithm.cost_of(problem);
     return cost.messages * k_message_us + cost.words * k_word_us;
   };
@@ -117,6 +119,13 @@ const sparse_algorithm& choose_sparse(const sparse_problem& problem) {
 
 result<schedule_ptr> sparse_algorithm::generate(const sparse_problem& problem) const {
   return compose(*this, problem, {});
+}
+
+double sparse_algorithm::bits_per_element(const sparse_problem& problem) const {
+  if (problem.count == 0) return 0;
+  const std::uint64_t bytes =
+      encoded_bytes != nullptr ? encoded_bytes(problem) : most_items(problem) * item_size(problem.type);
+  return 8 * static_cast<double>(bytes) / static_cast<double>(problem.count);
 }
 
 result<schedule_ptr> partial_sparse_allreduce(const sparse_algorithm& how, const sparse_problem& problem,

@@ -36,7 +36,13 @@ struct sparse_algorithm {
   /// Returns the functions that the schedule calls. `state` must outlive these functions. Throws std::bad_alloc.
   std::shared_ptr<sparse_functions> (*functions)(const sparse_problem& problem, sparse_state& state);
   std::string_view summary;  ///< one line for users
-  bool is_exact = true;      ///< sent values are not quantised; `auto` chooses only such algorithms
+  /// Returns the size in bytes of the elements that a rank sends, if the algorithm quantises values. nullptr: the
+  /// algorithm sends exact values, as items. The choice `auto` includes only algorithms with exact values.
+  std::uint64_t (*encoded_bytes)(const sparse_problem& problem) = nullptr;
+
+  /// Returns the number of bits in which a rank encodes its contribution to a round, divided by the number of elements
+  /// of the vector. Exact if `encoded_bytes` is not null, else the maximum.
+  double bits_per_element(const sparse_problem& problem) const;
 
   /// Returns a schedule with the gradient as input 0 and the update as output 0. Returns an error if the problem is not
   /// valid.
@@ -56,6 +62,10 @@ fragment add_sparseloco(builder& to, const sparse_problem& problem, const sparse
 
 /// Returns the algorithms of the library, followed by added algorithms.
 std::span<const sparse_algorithm> sparse_algorithms();
+
+/// Returns true if messages from this buffer of a sparse allreduce contain elements of vectors: lists of items, or
+/// encoded elements (sparseloco). All other buffers contain counters, lengths and bitmaps.
+inline bool holds_items(const buffer& it) { return it.has_lists() || it.type == dtype::u8; }
 
 /// Adds algorithms that are not part of the library (baselines). `auto` does not choose these algorithms. Must be
 /// called before all other functions of this file.

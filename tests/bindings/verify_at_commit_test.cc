@@ -388,7 +388,7 @@ TEST(verify_at_commit, proves_partial_and_sparse_schedules) {
           });
         }
       std::vector<float> gradient(500), update(500);
-      for (const char* how : {"oktopk", "topka"}) {
+      for (const char* how : {"oktopk", "topka", "sparseloco"}) {
         const lsched_sparse_desc desc{.struct_size = sizeof desc,
                                       .gradient = gradient.data(),
                                       .update = update.data(),

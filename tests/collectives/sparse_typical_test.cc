@@ -71,6 +71,7 @@ TEST(SparseTypical, every_rank_sends_its_share_of_what_there_is) {
       EXPECT_LE(sent, bytes * 1.02 + counters) << algorithm << " " << size;
     };
     expect("topka", items(k * others), 1'000);
+    EXPECT_EQ(bytes_of("sparseloco", problem), (244 * (4 + 11 + 62) + (4 + 2 + 9)) * others) << "41 of 4096, 6 of 576";
     expect("oktopk", items(2 * k * share), counter_bytes(problem));
     const double all = std::min(items(static_cast<double>(typical_union(problem))), 4.0 * k_count);
     expect("topkdsa", items(k * share) + all * share, 1'000);

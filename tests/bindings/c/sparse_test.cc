@@ -65,7 +65,7 @@ std::vector<std::byte> image_of(const lsched_schedule* schedule) {
 }
 
 TEST(c_sparse, what_goes_in_comes_out_or_stays_in_residuals) {
-  for (const char* algorithm : {"oktopk", "topka", "topkdsa", "gtopk", "auto"})
+  for (const char* algorithm : {"oktopk", "topka", "topkdsa", "gtopk", "sparseloco", "auto"})
     for (const std::int32_t size : {1, 2, 4}) {
       std::vector<rank_memory> ranks(static_cast<std::size_t>(size));
       std::vector<std::span<float>> residuals(ranks.size());
@@ -218,8 +218,31 @@ TEST(c_sparse, other_memory_gets_all_of_the_update) {
   });
 }
 
+/// A message with 30 elements has 2 * 16 + 30 * 14 bits, and begins its codes and its indices at full bytes.
+TEST(c_sparse, sparseloco_sends_exactly_so_many_bytes) {
+  constexpr std::uint64_t k_message = 4 + 8 + 45;
+  std::vector<rank_memory> ranks(3);
+  as_ranks(3, [&](lsched_world* runtime, std::size_t r) {
+    lsched_schedule* schedule = nullptr;
+    const lsched_sparse_desc desc = ranks[r].desc("sparseloco", 30);
+    diagnostic why;
+    ASSERT_EQ(lsched_sparse_create(runtime, &desc, &schedule, &why), LSCHED_OK) << why.text;
+    for (std::uint64_t round = 1; round <= 4; ++round) {
+      ranks[r].draw(r, round);
+      ASSERT_EQ(lsched_run(schedule, k_limit_ns, &why), LSCHED_OK) << why.text;
+      lsched_sparse_stats stats{.struct_size = sizeof stats};
+      ASSERT_EQ(lsched_sparse_get_stats(schedule, &stats), LSCHED_OK);
+      EXPECT_EQ(stats.item_bytes_sent, round * 2 * k_message);
+      EXPECT_EQ(stats.item_bytes_received, round * 2 * k_message);
+      EXPECT_EQ(stats.other_bytes_sent, 0u);
+      EXPECT_EQ(stats.messages_sent, round * 2);
+    }
+    EXPECT_EQ(lsched_schedule_destroy(schedule, 0, nullptr), LSCHED_OK);
+  });
+}
+
 TEST(c_sparse, the_same_memory_bound_again_gets_all_of_the_update) {
-  for (const char* algorithm : {"oktopk", "topka", "topkdsa", "gtopk"}) {
+  for (const char* algorithm : {"oktopk", "topka", "topkdsa", "gtopk", "sparseloco"}) {
     std::vector<rank_memory> ranks(2);
     as_ranks(2, [&](lsched_world* runtime, std::size_t r) {
       lsched_schedule* schedule = nullptr;
@@ -242,7 +265,7 @@ TEST(c_sparse, the_same_memory_bound_again_gets_all_of_the_update) {
 TEST(c_sparse, nothing_is_a_count_like_any_other) {
   std::vector<rank_memory> ranks(3);
   as_ranks(3, [&](lsched_world* runtime, std::size_t r) {
-    for (const char* algorithm : {"oktopk", "topka", "topkdsa", "gtopk", "gtopk_published"})
+    for (const char* algorithm : {"oktopk", "topka", "topkdsa", "gtopk", "gtopk_published", "sparseloco"})
       for (const std::uint64_t count : {std::uint64_t{0}, std::uint64_t{1}, k_count})
         for (const std::uint64_t k : {std::uint64_t{0}, std::uint64_t{1}, 2 * k_count}) {
           lsched_sparse_desc desc = ranks[r].desc(algorithm, k);
@@ -262,7 +285,7 @@ constexpr std::size_t k_bad = 17;
 constexpr const char* k_refusal = "element 17 of the sum is not finite";
 
 TEST(c_sparse, a_round_that_is_not_finite_is_refused_everywhere_and_the_next_one_is_right) {
-  for (const char* algorithm : {"oktopk", "topka", "topkdsa", "gtopk"})
+  for (const char* algorithm : {"oktopk", "topka", "topkdsa", "gtopk", "sparseloco"})
     for (const std::int32_t size : {1, 2, 3, 5}) {
       std::vector<rank_memory> ranks(static_cast<std::size_t>(size));
       as_ranks(size, [&](lsched_world* runtime, std::size_t r) {
@@ -309,7 +332,7 @@ TEST(c_sparse, a_round_that_is_not_finite_is_refused_everywhere_and_the_next_one
 /// 65504 is the largest f16 number. With scale 1 the sum of two such numbers overflows. With scale 2 even one
 /// contribution is too large to be sent.
 TEST(c_sparse, a_narrow_sum_overflows_and_stays_where_it_was) {
-  for (const char* algorithm : {"oktopk", "topka", "topkdsa", "gtopk"})
+  for (const char* algorithm : {"oktopk", "topka", "topkdsa", "gtopk", "sparseloco"})
     for (const double scale : {1.0, 2.0}) {
       as_ranks(2, [&](lsched_world* runtime, std::size_t) {
         std::vector<std::uint16_t> gradient(k_count), update(k_count, 1);

@@ -157,7 +157,8 @@ TEST(SparseLoCo, the_size_of_a_message_follows_from_the_problem) {
   EXPECT_EQ(bytes(std::uint64_t{1} << 32, std::uint64_t{1} << 26), (std::uint64_t{1} << 20) * 116);
 }
 
-/// What all ranks put in is what they get out plus what their residuals keep, in units of 2^-24, in every round.
+/// In every round, the sum of all gradients and old residuals is the sum of all messages and new residuals. Numbers are
+/// counted in units of 2^-24.
 TEST(SparseLoCo, integers_are_conserved) {
   const auto units = [](double value) {
     const double scaled = std::ldexp(value, 24);

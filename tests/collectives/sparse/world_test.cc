@@ -64,12 +64,12 @@ class sparse_world {
   }
   const std::vector<instance*>& instances() const { return its_; }
 
-  /// Returns the bytes sent or received so far, summed over the buffers with lists or over all other buffers.
-  std::uint64_t bytes(rank r, bool of_lists, std::uint64_t traffic::*which) const {
+  /// Returns the bytes sent or received so far, summed over the buffers with items or over all other buffers.
+  std::uint64_t bytes(rank r, bool of_items, std::uint64_t traffic::*which) const {
     std::uint64_t sum = 0;
     const instance& it = *its_[wide(r)];
     for (std::size_t b = 0; b < it.moved.size(); ++b)
-      if (it.program->buffers()[b].has_lists() == of_lists) sum += it.moved[b].*which;
+      if (holds_items(it.program->buffers()[b]) == of_items) sum += it.moved[b].*which;
     return sum;
   }
 
@@ -381,7 +381,7 @@ TEST(sparse_world, refuses_the_round_in_which_a_nan_that_was_put_off_is_sent) {
 /// the gradients.
 TEST(sparse_world, engines_move_the_volume_of_the_schedule) {
   for (const rank size : sizes())
-    for (const std::string_view name : {"topka", "gtopk", "oktopk"}) {
+    for (const std::string_view name : {"topka", "gtopk", "oktopk", "sparseloco"}) {
       const sparse_problem plain{.count = 900, .k = 50, .place = {0, size}, .period = 2};
       for (const sparse_problem& problem : name == "oktopk" ? forms_of(plain) : std::vector{plain}) {
         sparse_world world(name, problem, 1);

@@ -52,8 +52,8 @@ TEST(ChunkMessage, has_a_size_that_depends_on_the_number_of_slots_only) {
   EXPECT_EQ(chunk_message_bytes(dtype::f32, 5), 4U + 2 + 8);
 }
 
-/// The smaller group has 4, -4 and 7, with the mean 5. The larger group has 12 and -13, with the mean 12.5. Element 6 is
-/// too small beside -13, so two slots are empty, and repeat the last index.
+/// The smaller group has 4, -4 and 7, with the mean 5. The larger group has 12 and -13, with the mean 12.5. The last
+/// element is too small beside -13, so two slots are empty, and repeat the last index.
 TEST(ChunkMessage, has_exactly_these_bits) {
   elements residual(4096, 0);
   const places at{1, 0x234, 0x235, 0xABC, 0xFFE, 0xFFF};
