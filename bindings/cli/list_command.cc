@@ -90,19 +90,27 @@ json describe(const sparse_algorithm& how, const request_options& request) {
     return entry;
   }
   const sparse_cost total = how.cost_of(problem);
-  entry["estimate"] = {{"messages", total.messages}, {"words", total.words}};
+  entry["estimate"] = {
+      {"messages", total.messages}, {"words", total.words}, {"bits_per_element", how.bits_per_element(problem)}};
   return entry;
 }
 
 bool serves(const json& entry) { return entry["objection"].is_null(); }
 
-/// Prints each algorithm that supports the request. `columns` has the names and the widths of the columns for the
-/// numbers in entry[estimate].
-void print(const json& list, const char* estimate, const std::vector<std::pair<const char*, int>>& columns) {
+/// A column of numbers in entry[estimate].
+struct number_column {
+  const char* name;
+  int width;
+  int decimals = 0;
+};
+
+/// Prints each algorithm that supports the request.
+void print(const json& list, const char* estimate, const std::vector<number_column>& columns) {
   for (const json& entry : list) {
     if (!serves(entry)) continue;
     std::printf("%-28s %-21s", text_of(entry["collective"]).c_str(), text_of(entry["algorithm"]).c_str());
-    for (const auto& [name, width] : columns) std::printf(" %*.0f", width, entry[estimate][name].get<double>());
+    for (const auto& [name, width, decimals] : columns)
+      std::printf(" %*.*f", width, decimals, entry[estimate][name].get<double>());
     std::printf("\n    %s\n", wrapped(text_of(entry["constraints"]["summary"]), 4).c_str());
   }
 }
@@ -125,9 +133,11 @@ void print_refused(const json& dense, const json& sparse) {
 }
 
 void print_sparse(const json& sparse, const request_options& request) {
-  std::printf("\nEstimates for the busiest rank, k = %llu: sequential messages, and words of 4 bytes.\n\n",
-              static_cast<unsigned long long>(problem_of(request).k));
-  print(sparse, "estimate", {{"messages", 9}, {"words", 13}});
+  std::printf(
+      "\nEstimates for the busiest rank, k = %llu: sequential messages, words of 4 bytes, and bits of a rank's\n"
+      "encoded elements for each element of the vector.\n\n",
+      static_cast<unsigned long long>(problem_of(request).k));
+  print(sparse, "estimate", {{"messages", 9}, {"words", 13}, {"bits_per_element", 9, 4}});
   std::printf("\n%s has the same algorithms, and takes --activation.\n",
               std::string(k_partial_sparse_allreduce).c_str());
 }

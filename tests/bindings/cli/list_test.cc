@@ -224,6 +224,12 @@ TEST(CommandList, sparse_allreduces_have_estimates) {
     EXPECT_GT(entry["estimate"]["messages"], 0) << entry;
     if (entry["algorithm"] == "topka") {
       EXPECT_EQ(entry["estimate"]["words"], 2 * 40 * 7 + 2 * 7);
+      EXPECT_EQ(entry["estimate"]["bits_per_element"], 40 * 64 / 10'000.0);
+    }
+    if (entry["algorithm"] == "sparseloco") {
+      const int bytes = 2 * (4 + 4 + 24) + (4 + 2 + 11);  // 16 elements of each of two chunks, and 7 of the last chunk
+      EXPECT_EQ(entry["estimate"]["words"], bytes / 4.0 * 7);
+      EXPECT_EQ(entry["estimate"]["bits_per_element"], 8 * bytes / 10'000.0);
     }
   }
   EXPECT_EQ(entries({}).size(), sparse_algorithms().size());  // the list includes baselines
