@@ -23,9 +23,9 @@ sparse_problem with_policy(sparse_problem problem, std::string_view policy) {
 }
 
 /// Returns the published bound on the words that a rank sends, and on the words that a rank receives. The bound is 6 k
-/// (P-1)/P for oktopk, and 2 k (P-1) for topka. For gtopk it is 4 k ceil(log2 P), which bounds the sum of sent and
-/// received words. For dense allreduces it is 2 n (P-1)/P. For topkdsa it is (2 k + n)(P-1)/P, the maximum for balanced
-/// regions.
+/// (P-1)/P for oktopk, and 2 k (P-1) for topka. For sparseloco the bound is the exact number of words. For gtopk it is
+/// 4 k ceil(log2 P), which bounds the sum of sent and received words. For dense allreduces it is 2 n (P-1)/P. For
+/// topkdsa it is (2 k + n)(P-1)/P, the maximum for balanced regions.
 double published_words(const std::string& algorithm, const sparse_problem& problem) {
   const double ranks = problem.place.size, share = (ranks - 1) / ranks;
   const double k = static_cast<double>(most_items(problem)) * static_cast<double>(item_size(problem.type)) / 8;
@@ -34,6 +34,7 @@ double published_words(const std::string& algorithm, const sparse_problem& probl
   if (algorithm == "topkdsa") return (2 * k + dense) * share;
   if (algorithm.starts_with("gtopk")) return 4 * k * ceil_log2(problem.place.size);
   if (algorithm == "topka") return 2 * k * (ranks - 1);
+  if (algorithm == "sparseloco") return find_sparse(algorithm)->cost_of(problem).words;
   return 2 * (ranks - 1) * std::ceil(dense / ranks);  // rounded up to whole blocks
 }
 
@@ -49,6 +50,11 @@ double bound_of(const std::string& algorithm, sparse_problem problem, const spar
   return words;
 }
 
+double bits_of(const std::string& algorithm, const sparse_problem& problem) {
+  const sparse_algorithm* const how = find_sparse(algorithm);
+  return how == nullptr ? 8.0 * static_cast<double>(size_of(problem.type)) : how->bits_per_element(problem);
+}
+
 result result_of(const sparse_row& row) {
   return {{"algorithm", row.algorithm},
           {"ranks", row.ranks},
@@ -60,6 +66,7 @@ result result_of(const sparse_row& row) {
           {"words_meta_max", row.words_meta_max},
           {"words_mean", row.words_mean},
           {"bound_words", row.bound_words},
+          {"bits_per_element", row.bits},
           {"over_bound", row.over_bound},
           {"us_median", row.us_median},
           {"violations", row.violations},
@@ -146,6 +153,7 @@ sparse_row row_of(const sparse_options& options, const std::string& algorithm, c
           .k = most_items(how.problem),
           .rounds = rounds_of(options),
           .bound_words = bound_of(algorithm, how.problem, options),
+          .bits = bits_of(algorithm, how.problem),
           .buckets = bucket_count(options, algorithm),
           .compute_us = options.compute_us};
 }
@@ -162,8 +170,9 @@ void report_rows(const sparse_options& options, const std::vector<sparse_row>& r
       std::size_t{rounds_of(options)});
   out.print({column("algorithm", "algorithm"), column("policy", "policy"), per_k("recv/k", "words_recv_max"),
              per_k("sent/k", "words_sent_max"), per_k("mean/k", "words_mean"), per_k("bound/k", "bound_words"),
-             column("over", "over_bound"), column("meta words", "words_meta_max", 0),
-             column("median us", "us_median", 1), column("violations", "violations")});
+             column("bits/n", "bits_per_element", 4), column("over", "over_bound"),
+             column("meta words", "words_meta_max", 0), column("median us", "us_median", 1),
+             column("violations", "violations")});
 }
 
 }  // namespace lsched::bench

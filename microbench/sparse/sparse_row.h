@@ -45,6 +45,7 @@ struct sparse_row {
   std::uint64_t ranks = 0, n = 0, k = 0;
   std::uint64_t rounds = 0;
   double bound_words = 0;     ///< published bound on the words of a rank in a round
+  double bits = 0;            ///< bits of a rank's encoded contribution, for each element of the vector
   bool is_counted = false;    ///< counted in one process, without messages
   std::uint64_t buckets = 1;  ///< number of schedules of a round
   double compute_us = 0;      ///< duration of the computation, included in us_median
