@@ -25,7 +25,8 @@ class Sparse(Schedule):
 
     World.sparse_allreduce(gradient, update, k, ...) accepts two arrays of a floating dtype, both in host memory or both
     on a device (a device requires selection "exact"). Options:
-        algorithm   "oktopk" or "topka"; None: the algorithm with the least expected time
+        algorithm   "oktopk", "topka" or "sparseloco" (chunks of 4096 elements, values of 2 bits); None: one of the
+                    first two, with the least expected time
         scale       factor of the gradient: 1, or the learning rate
         nans        "propagate", "ignore" or "error"; with "error" a round raises NotFinite
         capacity    "strict" or "defer"; with "defer" a rank sends and receives at most 6 k (P-1)/P words.

@@ -223,13 +223,14 @@ def test_weights_become_their_mean():
     as_threads(3, body)
 
 
-def test_sparse_keeps_what_it_does_not_send():
+@pytest.mark.parametrize("algorithm", ["oktopk", "topka", "sparseloco"])
+def test_sparse_keeps_what_it_does_not_send(algorithm):
     def body(world):
         rng = np.random.default_rng(world.rank)
         gradient, update = np.zeros(100, "f4"), np.zeros(100, "f4")
         total = np.zeros(100)
         brought = np.zeros(100)
-        with world.sparse_allreduce(gradient, update, 10) as step:
+        with world.sparse_allreduce(gradient, update, 10, algorithm=algorithm) as step:
             for _ in range(5):
                 gradient[:] = rng.standard_normal(100)
                 brought += gradient
@@ -238,7 +239,7 @@ def test_sparse_keeps_what_it_does_not_send():
             kept = np.array(step.residual())
             assert step.statistics()["rounds"] == 5
             image = step.save()
-        with world.sparse_allreduce(gradient, update, 10, image=image) as step:
+        with world.sparse_allreduce(gradient, update, 10, algorithm=algorithm, image=image) as step:
             assert (np.array(step.residual()) == kept).all()
         return total * 3, brought - kept
 
