@@ -153,12 +153,18 @@ HWY_INLINE void count_within(std::uint64_t magnitude, const magnitude_bins& wher
 }
 
 /// Finds the k-th largest magnitude of a set of numbers. The search keeps an interval that contains this magnitude.
-/// Each histogram divides the length of the interval by 2^11.
+/// Each histogram divides the length of the interval by 2^digit.
 class kth_magnitude {
  public:
+  static constexpr unsigned k_digit = 11;
+  /// Returns the digit that is best if a histogram needs no pass over a residual. To count a small set takes less time
+  /// than to clear and to search 2^11 bins.
+  static constexpr unsigned digit_for(std::size_t numbers) { return numbers < 1024 ? 6 : k_digit; }
+
   /// The set must contain at least k numbers, and k must be positive. All magnitudes must lie between `low` and low +
   /// 2^bits - 1.
-  HWY_INLINE kth_magnitude(std::size_t k, std::uint64_t low, unsigned bits) : k_(k), low_(low), bits_(bits) {}
+  HWY_INLINE kth_magnitude(std::size_t k, std::uint64_t low, unsigned bits, unsigned digit = k_digit)
+      : k_(k), low_(low), bits_(bits), digit_(digit) {}
 
   HWY_INLINE bool is_found() const { return bits_ == 0; }
   HWY_INLINE std::uint64_t low() const { return low_; }    ///< start of the interval, finally the k-th magnitude
@@ -170,7 +176,7 @@ class kth_magnitude {
   /// magnitude.
   template <class Count>
   HWY_INLINE void narrow(const Count& count) {
-    const unsigned digit = bits_ < k_digit ? bits_ : k_digit;
+    const unsigned digit = bits_ < digit_ ? bits_ : digit_;
     const magnitude_bins where{low_, bits_ - digit, std::size_t{1} << digit};
     std::uint64_t bins[std::size_t{1} << k_digit];
     for (std::size_t b = 0; b < where.count; ++b) bins[b] = 0;
@@ -183,11 +189,10 @@ class kth_magnitude {
   }
 
  private:
-  static constexpr unsigned k_digit = 11;
-
   std::size_t k_;
   std::uint64_t low_;
   unsigned bits_;
+  unsigned digit_;
   std::size_t above_ = 0;
   std::size_t here_ = 0;
 };
@@ -213,7 +218,8 @@ kept_items keep_largest(void* items, std::size_t count, std::size_t k) {
   if (k == 0 || count == 0) return {};
   const magnitude_extremes extremes = extremes_of<Format>(items, count);
   if (count <= k) return {count, extremes.least};
-  kth_magnitude kth(k, extremes.least, static_cast<unsigned>(std::bit_width(extremes.greatest - extremes.least)));
+  kth_magnitude kth(k, extremes.least, static_cast<unsigned>(std::bit_width(extremes.greatest - extremes.least)),
+                    kth_magnitude::digit_for(count));
   while (!kth.is_found())
     kth.narrow([&](const magnitude_bins& where, std::uint64_t* bins) HWY_ATTR {
       for_each_item<Format>(

@@ -145,7 +145,7 @@ struct sparse_kernels {
 
   /// Keeps the first min(k, count) items in the order by magnitude, and removes all others, in place. The kept items
   /// stay ascending by index. O(count). One pass finds the smallest and the largest magnitude. Every 11 bits of the
-  /// difference of these two magnitudes need one more pass. The last pass removes items.
+  /// difference of these two magnitudes (below 1024 items: every 6 bits) need one more pass. The last removes items.
   kept_items (*keep_largest)(void* items, std::size_t count, std::size_t k);
 
   /// Adds the number of items in bin b to bins[b], for every b < where.count. O(count).
