@@ -357,7 +357,8 @@ TEST(c_sparse, a_narrow_sum_overflows_and_stays_where_it_was) {
         EXPECT_EQ(lsched_run(schedule, k_limit_ns, &why), again) << algorithm << ": the value is still in the residual";
         for (float& it : residual_of(schedule)) it /= 4;
         EXPECT_EQ(lsched_run(schedule, k_limit_ns, &why), LSCHED_OK) << algorithm;
-        EXPECT_EQ(update[k_bad], scale == 1 ? 0x73FF : 0) << algorithm << ": a quarter of the value";
+        const int quarter = algorithm == std::string_view("sparseloco") ? 0x73F8 : 0x73FF;  // a level has 8 digits
+        EXPECT_EQ(update[k_bad], scale == 1 ? quarter : 0) << algorithm << ": a quarter of the value";
         EXPECT_EQ(lsched_schedule_destroy(schedule, 0, nullptr), LSCHED_OK);
       });
     }

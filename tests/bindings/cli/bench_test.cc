@@ -210,10 +210,14 @@ TEST(CommandBench, sparse_counts_alone_and_measures_with_ranks) {
       const bool is_dense = line["algorithm"] == "dense" || line["algorithm"] == "denseovlp";
       EXPECT_TRUE(is_dense || line["over_bound"] == 0) << line;
       EXPECT_EQ(line["buckets"], line["algorithm"] == "denseovlp" ? 8 : 1);
+      if (line["algorithm"] == "sparseloco") {  // a message of 4 + 10 + 60 bytes, for 40 elements
+        EXPECT_EQ(line["words_sent_max"], 2 * 74 / 4.0);
+        EXPECT_EQ(line["bits_per_element"], 8 * 74 / 2000.0);
+      }
       ++rows[line["algorithm"]];
     }
     EXPECT_EQ(rows["oktopk"], 2);
-    EXPECT_EQ(rows.size(), 6u) << it.out;
+    EXPECT_EQ(rows.size(), 7u) << it.out;
   }
 }
 
