@@ -384,4 +384,11 @@ reduce_fn find_reduce(kernel what, dtype type);
 using divide_fn = void (*)(const void* a, void* c, std::size_t count, std::uint64_t divisor);
 divide_fn find_divide(dtype type);
 
+/// Computes c[i] = factor * a[i]. Integers wrap around. For floating types, the factor is rounded to f64. The product
+/// is rounded to f64, and then to nearest even in the element's type. So the product is rounded only once for factors
+/// up to 2^53 if the type is f64, and for factors up to 2^29 if the type is shorter. c must be disjoint from a.
+/// find_multiply() returns nullptr if the type is an item of a sparse list.
+using multiply_fn = void (*)(const void* a, void* c, std::size_t count, std::uint64_t factor);
+multiply_fn find_multiply(dtype type);
+
 }  // namespace lsched

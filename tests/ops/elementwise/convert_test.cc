@@ -1,5 +1,5 @@
-// Tests the conversions of elementwise.h on every SIMD target of this CPU, against roundings that are computed from the
-// parameters of the floating formats (elements.h).
+// Tests the conversions of elementwise.h on every SIMD target of this CPU, and find_multiply(), against roundings that
+// are computed from the parameters of the floating formats (elements.h).
 #include "ops/elementwise/elementwise.h"
 
 #include <gtest/gtest.h>
@@ -85,6 +85,28 @@ TEST(Convert, of_integers_does_not_exist) {
     EXPECT_EQ(find_convert(integer, dtype::f32), nullptr);
     EXPECT_EQ(find_convert(dtype::f32, integer), nullptr);
   }
+}
+
+TEST(Multiply, wraps_integers_around_and_rounds_floats_as_a_conversion_does) {
+  for (const dtype type : k_all_dtypes) {
+    elements values = hard_values(type);
+    for (std::uint64_t& it : values) it = low_bytes(it, type);
+    for (const std::uint64_t factor : {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{3}, std::uint64_t{1'000'003},
+                                       std::uint64_t{1} << 53, ~std::uint64_t{0}}) {
+      guarded_memory input(values.size() * size_of(type)), output(values.size() * size_of(type));
+      std::byte* const in = input.last(values.size() * size_of(type));
+      std::byte* const out = output.last(values.size() * size_of(type));
+      for (std::size_t i = 0; i < values.size(); ++i) write_element(in, i, type, values[i]);
+      find_multiply(type)(in, out, values.size(), factor);
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        const std::uint64_t wanted = is_floating(type)
+                                         ? bits_of(type, static_cast<double>(factor) * value_of(type, values[i]))
+                                         : low_bytes(factor * values[i], type);
+        ASSERT_EQ(read_element(out, i, type), wanted) << name_of(type) << " " << values[i] << " times " << factor;
+      }
+    }
+  }
+  for (const dtype item : k_all_items) EXPECT_EQ(find_multiply(item), nullptr);
 }
 
 }  // namespace
