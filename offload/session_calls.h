@@ -41,9 +41,9 @@ status offer_by(driver& by, std::uint64_t copied_bytes, const Call& offer) {
   return answer;
 }
 
-inline status offer(driver& by, session& to, std::span<const source_part> contribution, round_no* round) {
+inline status offer(driver& by, session& to, const session::weighted& one, round_no* round) {
   return offer_by(by, to.contribution_buffer().bytes(),
-                  [&](bool* is_posted) { return to.offer(contribution, round, is_posted); });
+                  [&](bool* is_posted) { return to.offer(one, round, is_posted); });
 }
 
 /// Leaves the session, and runs the engine, because the engine must process the call.

@@ -171,8 +171,8 @@ typedef enum lsched_divisor {
   LSCHED_DIVIDE_BY_RANKS,        /* the size of the world at create, as in Li et al. (PPoPP 2020) */
   LSCHED_DIVIDE_BY_CONTRIBUTORS, /* the number of contributors of the round; only for partial schedules with
                                     LSCHED_LATEST, because results of other schedules may cover several rounds */
-  LSCHED_DIVIDE_BY_OFFERS        /* the number of lsched_offer calls that the result contains; only for partial
-                                    schedules */
+  LSCHED_DIVIDE_BY_OFFERS        /* the sum of the weights of the offers that the result contains. The result is then
+                                    the weighted mean. An lsched_offer has the weight 1. Only for partial schedules */
 } lsched_divisor;
 
 /** The function of an lsched_user_op: target = lower (op) higher for `count` elements, unit by unit. `count` is a
@@ -1172,7 +1172,8 @@ typedef struct lsched_round_report {
   uint64_t round;
   uint64_t contributors; /* number of ranks that contributed; 0: the round has no result, except in a
                             sparse_allreduce */
-  uint64_t offers;       /* number of lsched_offer calls that the round contains */
+  uint64_t offers;       /* sum of the weights of the offers that the round contains; the number of these offers
+                            unless lsched_offer_weighted was called */
   uint64_t ranks;        /* size of the world in which the round ran */
 } lsched_round_report;
 
@@ -1184,8 +1185,8 @@ typedef struct lsched_report {
                                unchanged */
   uint64_t round;     /* the last round that is over: `to`, or a later round if the history has more results. After a
                          flush this number is the same on every rank, unless a rank leaves meanwhile */
-  uint64_t offers;    /* number of lsched_offer calls that the result contains */
-  uint64_t mine;      /* number of this rank's lsched_offer calls that the rounds from + 1 to `to` contain */
+  uint64_t offers;    /* sum of the weights of the offers that the result contains */
+  uint64_t mine;      /* sum of the weights of this rank's offers that the rounds from + 1 to `to` contain */
   uint64_t staleness; /* maximum delay of the calls in `mine`. A call for round c whose contribution is in round
                          r has the delay r - c, but at least 0 */
   int32_t has_result; /* 0: the result is unchanged, because no rank contributed or there is no new round. In a
@@ -1228,6 +1229,21 @@ LSCHED_CHECKED lsched_status lsched_partial_create(lsched_world* world, const ls
  * schedule, after lsched_leave, or while lsched_flush or lsched_model_sync is incomplete). */
 LSCHED_CHECKED lsched_status lsched_offer(lsched_schedule* schedule, const void* const* buckets, lsched_ticket* ticket);
 
+/** Offers a contribution with a weight, for example the number of samples or tokens of the gradient. lsched_offer gives
+ * the weight 1. The contribution is multiplied by the weight while it is copied, and reports count the weight in place
+ * of the offer. So with LSCHED_DIVIDE_BY_OFFERS the result is the sum of weight * contribution, divided by the sum of
+ * the weights. This also holds for contributions that are late, saved by lsched_schedule_save, or carried.
+ *   - A call with weight 0 is a call without a contribution, as with NULL for `buckets`.
+ *   - Integer elements wrap around. Floating elements are rounded to the dtype after the multiplication. In f16,
+ *     products beyond 65504 become infinite: divide the weights by a common factor.
+ *   - A sum of weights above 2^64-1 becomes 2^64-1.
+ * Thread, Memory: as lsched_offer.
+ * Blocks: as lsched_offer.
+ * Errors: as lsched_offer; UNSUPPORTED (a weight above 1 for an adasum, a sparse_allreduce, or a reduction other than
+ * LSCHED_SUM). */
+LSCHED_CHECKED lsched_status lsched_offer_weighted(lsched_schedule* schedule, const void* const* buckets,
+                                                   uint64_t weight, lsched_ticket* ticket);
+
 /** Copies one bucket of a contribution. Meanwhile, the application may still compute other buckets. The order of the
  * buckets is free. A second copy of a bucket replaces the first. When all buckets that are not empty have been copied,
  * call lsched_offer_end, which offers the contribution. lsched_withdraw discards an incomplete contribution.
@@ -1240,6 +1256,12 @@ LSCHED_CHECKED lsched_status lsched_offer_bucket(lsched_schedule* schedule, uint
  * Errors: as lsched_offer; STATE (a bucket is missing). Between the first lsched_offer_bucket and lsched_offer_end, the
  * functions lsched_offer, lsched_flush and lsched_model_sync return STATE. */
 LSCHED_CHECKED lsched_status lsched_offer_end(lsched_schedule* schedule, lsched_ticket* ticket);
+/** Acts as lsched_offer_end, but gives the contribution a weight, as lsched_offer_weighted does. A weight above 1 costs
+ * one more pass over the data. The weight 0 discards the copied buckets.
+ * Thread, Blocks: as lsched_offer.
+ * Errors: as lsched_offer_end and lsched_offer_weighted. */
+LSCHED_CHECKED lsched_status lsched_offer_end_weighted(lsched_schedule* schedule, uint64_t weight,
+                                                       lsched_ticket* ticket);
 
 /** Skips calls: treats the rounds up to `last` that are over as if this rank had called for them. The next lsched_offer
  * then calls for a later round. *skipped (optional) receives the number of these rounds. Contributions are not
@@ -1271,7 +1293,7 @@ LSCHED_CHECKED lsched_status lsched_pending_load(lsched_schedule* schedule, cons
 LSCHED_CHECKED lsched_status lsched_collect(lsched_ticket ticket, void* const* buckets, uint64_t timeout_ns,
                                             lsched_report* report, lsched_diagnostic* diagnostic);
 
-/** Discards the pending offers of this rank. *offers (optional) receives the number of these offers.
+/** Discards the pending offers of this rank. *offers (optional) receives the sum of the weights of these offers.
  * Thread: as lsched_offer. Blocks: never.
  * Errors: STATE (an ordinary schedule, or lsched_flush or lsched_model_sync is incomplete). */
 LSCHED_CHECKED lsched_status lsched_withdraw(lsched_schedule* schedule, uint64_t* offers);

@@ -183,9 +183,17 @@ lsched_status refuse_offer(const lsched_schedule* schedule) {
                 kept_diagnostic());
 }
 
-lsched_status deposit(lsched_schedule& schedule, std::span<const source_part> contribution, lsched_ticket* ticket) {
+lsched_status refuse_weight(const lsched_schedule& schedule, std::uint64_t weight) {
+  return report(kept_diagnostic(),
+                {status::unsupported, schedule.instance->label + " cannot take the weight " + std::to_string(weight) +
+                                          ", because only LSCHED_SUM of dense vectors has weights: "
+                                          "give the weight 1, or create an allreduce"});
+}
+
+lsched_status deposit(lsched_schedule& schedule, const session::weighted& one, lsched_ticket* ticket) {
+  if (one.weight > 1 && !schedule.session->has_weights()) return refuse_weight(schedule, one.weight);
   round_no round = 0;
-  const status answer = offer(schedule.world->process.driver(), *schedule.session, contribution, &round);
+  const status answer = offer(schedule.world->process.driver(), *schedule.session, one, &round);
   if (answer == status::ok) *ticket = {&schedule, round};
   return explain_offer(schedule, answer);
 }
@@ -245,13 +253,18 @@ lsched_status lsched_partial_join(lsched_world* world, const lsched_partial_desc
 }
 
 lsched_status lsched_offer(lsched_schedule* schedule, const void* const* buckets, lsched_ticket* ticket) {
+  return lsched_offer_weighted(schedule, buckets, 1, ticket);
+}
+
+lsched_status lsched_offer_weighted(lsched_schedule* schedule, const void* const* buckets, uint64_t weight,
+                                    lsched_ticket* ticket) {
   if (!is_partial(schedule)) return refuse_offer(schedule);
   if (ticket == nullptr) return report(kept_diagnostic(), argument("ticket is null"));
   if (is_any_bucket_on_device(schedule, buckets)) return report(kept_diagnostic(), {status::unsupported, k_on_device});
   std::span<const source_part> parts;
   if (buckets != nullptr && schedule->session->parts_of(buckets, &parts) != status::ok)
     return report(kept_diagnostic(), argument(k_no_bucket));
-  return deposit(*schedule, parts, ticket);
+  return deposit(*schedule, {parts, weight}, ticket);
 }
 
 lsched_status lsched_offer_bucket(lsched_schedule* schedule, uint32_t index, const void* bucket) {
@@ -266,11 +279,18 @@ lsched_status lsched_offer_bucket(lsched_schedule* schedule, uint32_t index, con
 }
 
 lsched_status lsched_offer_end(lsched_schedule* schedule, lsched_ticket* ticket) {
+  return lsched_offer_end_weighted(schedule, 1, ticket);
+}
+
+lsched_status lsched_offer_end_weighted(lsched_schedule* schedule, uint64_t weight, lsched_ticket* ticket) {
   if (!is_partial(schedule)) return refuse_offer(schedule);
   if (ticket == nullptr) return report(kept_diagnostic(), argument("ticket is null"));
+  session& one = *schedule->session;
+  if (weight > 1 && !one.has_weights()) return refuse_weight(*schedule, weight);
   round_no round = 0;
-  const status answer = offer_by(schedule->world->process.driver(), 0,
-                                 [&](bool* is_posted) { return schedule->session->offer_prepared(&round, is_posted); });
+  const std::uint64_t copied = weight > 1 ? one.contribution_buffer().bytes() : 0;
+  const status answer = offer_by(schedule->world->process.driver(), copied,
+                                 [&](bool* is_posted) { return one.offer_prepared(weight, &round, is_posted); });
   if (answer == status::ok) *ticket = {schedule, round};
   return explain_offer(*schedule, answer);
 }

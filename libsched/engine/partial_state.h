@@ -43,8 +43,8 @@ struct result_block {
 /// The participation in a round. The numbers are equal on all ranks.
 struct round_totals {
   std::uint64_t contributors = 0;
-  std::uint64_t offers = 0;
-  std::uint64_t ranks = 0;  ///< size of the world
+  std::uint64_t offers = 0;  ///< sum of the weights of the offers
+  std::uint64_t ranks = 0;   ///< size of the world
 };
 
 struct partial_state {

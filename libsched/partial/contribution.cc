@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "ops/float_mode.h"
+#include "ops/saturating.h"
 
 namespace lsched {
 
@@ -34,49 +35,69 @@ void for_each_part(std::span<const part<Byte>> parts, const combiner& how, Act&&
 
 }  // namespace
 
-void contribution::offer(std::span<const source_part> gradient, round_no call) { deposit(gradient, 1, call); }
+void contribution::offer(std::span<const source_part> gradient, round_no call, std::uint64_t weight) {
+  deposit({gradient, weight, weight, call});
+}
 
 void contribution::load(const std::byte* saved, std::uint64_t offers, round_no call) {
   const source_part whole{saved, how_.count};
-  deposit(std::span(&whole, 1), offers, call);
+  deposit({std::span(&whole, 1), offers, 1, call});  // the offers were multiplied by their weights before the save
 }
 
-void contribution::deposit(std::span<const source_part> gradient, std::uint64_t offers, round_no call) {
+void contribution::deposit(const offered& one) {
   const std::uint32_t spare = *spares_.take();
-  if (add_to_pending(gradient, offers, spare)) return;
-  copy_parts(gradient, buffers_[spare].data);
-  buffers_[spare].offers = offers;
-  buffers_[spare].since = call;
+  if (add_to_pending(one, spare)) return;
+  copy(one, buffers_[spare].data);
+  buffers_[spare].offers = one.offers;
+  buffers_[spare].since = one.call;
   pending_.put(spare);
 }
 
-// Writes the sum of the pending contribution and `gradient` to the buffer `sum`, which then becomes the pending buffer.
+// Writes the sum of the pending contribution and `one` to the buffer `sum`, which then becomes the pending buffer.
 // Returns false if nothing is pending, or if a capture has taken the pending contribution meanwhile.
-bool contribution::add_to_pending(std::span<const source_part> gradient, std::uint64_t offers, std::uint32_t sum) {
+bool contribution::add_to_pending(const offered& one, std::uint32_t sum) {
   const auto waiting = pending_.look();
   if (!waiting) return false;
   const default_float_mode here;
   const pending& old = buffers_[*waiting];
   pending& fresh = buffers_[sum];
   if (how_.merge) {
-    copy_parts(gradient, fresh.data);
+    copy(one, fresh.data);
     how_.merge(old.data, fresh.data);
   } else {
-    for_each_part(gradient, how_, [&](const source_part& piece, std::uint64_t begin, std::uint64_t) {
-      how_.reduce(old.data + begin, piece.data, fresh.data + begin, piece.count);
+    for_each_part(one.gradient, how_, [&](const source_part& piece, std::uint64_t begin, std::uint64_t) {
+      combine(old.data + begin, piece, one.factor, fresh.data + begin);
     });
   }
-  fresh.offers = old.offers + offers;
+  fresh.offers = saturating_sum(old.offers, one.offers);
   fresh.since = old.since;
   if (!pending_.replace(*waiting, sum)) return false;
   spares_.put(*waiting);
   return true;
 }
 
-void contribution::copy_parts(std::span<const source_part> gradient, std::byte* into) const {
-  for_each_part(gradient, how_, [&](const source_part& piece, std::uint64_t begin, std::uint64_t bytes) {
-    std::memcpy(into + begin, piece.data, bytes);
+void contribution::copy(const offered& one, std::byte* into) const {
+  const default_float_mode here;
+  for_each_part(one.gradient, how_, [&](const source_part& piece, std::uint64_t begin, std::uint64_t bytes) {
+    if (one.factor == 1)
+      std::memcpy(into + begin, piece.data, bytes);
+    else
+      how_.multiply(piece.data, into + begin, piece.count, one.factor);
   });
+}
+
+// Adds `factor` times the later data to the earlier data. Works in blocks that fit into the first-level cache, so that
+// each vector is read from memory once.
+void contribution::combine(const std::byte* earlier, const source_part& later, std::uint64_t factor,
+                           std::byte* into) const {
+  if (factor == 1) return how_.reduce(earlier, later.data, into, later.count);
+  constexpr std::uint64_t k_block = 1024;
+  const std::uint64_t element = how_.bytes / how_.count;
+  for (std::uint64_t first = 0; first < later.count; first += k_block) {
+    const std::uint64_t count = std::min(k_block, later.count - first), at = first * element;
+    how_.multiply(later.data + at, into + at, count, factor);
+    how_.reduce(earlier + at, into + at, into + at, count);
+  }
 }
 
 void contribution::prepare(std::uint64_t begin, const source_part& one) {
@@ -85,14 +106,20 @@ void contribution::prepare(std::uint64_t begin, const source_part& one) {
   if (one.count > 0) std::memcpy(buffers_[*prepared_].data + begin * element, one.data, one.count * element);
 }
 
-void contribution::commit(round_no call) {
+void contribution::commit(round_no call, std::uint64_t weight) {
   if (!prepared_) prepared_ = spares_.take();  // for a gradient without elements, prepare() was not called
-  const std::uint32_t made = *std::exchange(prepared_, std::nullopt);
-  const std::uint32_t sum = *spares_.take();
+  std::uint32_t made = *std::exchange(prepared_, std::nullopt);
+  if (weight == 0) return spares_.put(made);
+  std::uint32_t sum = *spares_.take();
   const source_part whole{buffers_[made].data, how_.count};
-  if (add_to_pending(std::span(&whole, 1), 1, sum)) return spares_.put(made);
+  const offered one{std::span(&whole, 1), weight, weight, call};
+  if (add_to_pending(one, sum)) return spares_.put(made);
+  if (weight != 1) {
+    copy(one, buffers_[sum].data);
+    std::swap(made, sum);
+  }
   spares_.put(sum);
-  buffers_[made].offers = 1;
+  buffers_[made].offers = weight;
   buffers_[made].since = call;
   pending_.put(made);
 }
@@ -121,7 +148,7 @@ void contribution::add(const pending& earlier, pending& later) const {
     how_.merge(earlier.data, later.data);
   else if (how_.count > 0)
     how_.reduce(earlier.data, later.data, later.data, how_.count);
-  later.offers += earlier.offers;
+  later.offers = saturating_sum(later.offers, earlier.offers);
   later.since = earlier.since;
 }
 
@@ -201,11 +228,11 @@ std::byte* delivery::publish(std::byte* data, const delivered& what) {
 // holds the combined data, and the memory of the newest result is unchanged.
 bool delivery::absorb(slot& into, slot& older) {
   into.what.from = older.what.from;
-  into.what.mine += older.what.mine;
+  into.what.mine = saturating_sum(into.what.mine, older.what.mine);
   into.what.staleness = std::max(into.what.staleness, older.what.staleness);
   const bool both = !into.what.null && !older.what.null;
   if (lag_.policy != lag_policy::latest) {
-    into.what.offers += older.what.offers;
+    into.what.offers = saturating_sum(into.what.offers, older.what.offers);
     if (!both) return false;
     if (how_.count > 0) how_.reduce(older.data, into.data, older.data, how_.count);
     std::swap(into.data, older.data);

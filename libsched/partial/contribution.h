@@ -21,7 +21,14 @@
 // Pending and captured buffers are never written: an offer writes the sum to a spare buffer.
 //
 // If a gradient misses its round, it stays pending and is merged with the next offer. So every gradient counts exactly
-// once. Thread safety: for each instance, one application thread at a time may offer, and one may collect.
+// once.
+//
+// An offer has a weight, by default 1. The gradient is multiplied by the weight when it is copied, and a contribution
+// counts the weights of its offers instead of the offers. So a result divided by its count is the weighted mean of all
+// gradients in the result, no matter which of them were late. Counts saturate at 2^64-1, so a count is never 0 if there
+// was an offer.
+//
+// Thread safety: for each instance, one application thread at a time may offer, and one may collect.
 #pragma once
 
 #include <atomic>
@@ -79,6 +86,7 @@ struct combiner {
   std::uint64_t bytes = 0;
   /// Merges all elements of `earlier` into `later`. If `merge` is empty, `reduce` is used.
   std::function<void(const std::byte* earlier, std::byte* later)> merge{};
+  multiply_fn multiply = nullptr;  ///< multiplies a gradient by its weight; null: all weights must be 1
 };
 
 /// A part of a contribution or result in the application's memory. The contribution or result is the concatenation of
@@ -97,20 +105,22 @@ class contribution {
   static constexpr std::uint32_t k_buffers = 4;
   struct pending {
     std::byte* data = nullptr;
-    std::uint64_t offers = 0;
-    round_no since = 0;  ///< round for which the first of these offers was made
+    std::uint64_t offers = 0;  ///< sum of the weights of the offers
+    round_no since = 0;        ///< round for which the first of these offers was made
   };
 
   contribution(combiner how, std::span<std::byte* const, k_buffers> memory)
       : how_(std::move(how)), buffers_{{memory[0]}, {memory[1]}, {memory[2]}, {memory[3]}} {}
 
   /// Application: adds a gradient to the pending contribution. `call` is the round that the application calls for with
-  /// this offer. Reads the gradient once, or twice if a capture takes the pending buffer meanwhile.
-  void offer(std::span<const source_part> gradient, round_no call = 0);
-  void offer(const std::byte* gradient, round_no call = 0) {
+  /// this offer. `weight` is at least 1. Reads the gradient once, or twice if a capture takes the pending buffer
+  /// meanwhile.
+  void offer(std::span<const source_part> gradient, round_no call = 0, std::uint64_t weight = 1);
+  void offer(const std::byte* gradient, round_no call = 0, std::uint64_t weight = 1) {
     const source_part whole{gradient, how_.count};
-    offer(std::span(&whole, 1), call);
+    offer(std::span(&whole, 1), call, weight);
   }
+  bool has_weights() const { return how_.multiply != nullptr; }
 
   /// Returns the buffers. The owner frees them after this object is destroyed.
   std::vector<std::byte*> memory() const;
@@ -122,18 +132,18 @@ class contribution {
   /// commit() adds the whole gradient. Between the first prepare() and commit(), offer() must not be called.
   void prepare(std::uint64_t begin, const source_part& one);
   /// Application: adds the prepared gradient to the pending contribution. A capture during this call takes the pending
-  /// contribution with or without the prepared gradient.
-  void commit(round_no call);
+  /// contribution with or without the prepared gradient. If `weight` is 0, discards the prepared gradient.
+  void commit(round_no call, std::uint64_t weight = 1);
   bool is_prepared() const { return prepared_.has_value(); }
 
-  /// Application: discards the pending offers and the prepared parts. Returns the number of pending offers.
+  /// Application: discards the pending offers and the prepared parts. Returns the sum of the weights of the offers.
   std::uint64_t withdraw();
 
-  /// Application: copies the pending contribution to `into`. Returns the number of offers in the contribution, or 0 if
+  /// Application: copies the pending contribution to `into`. Returns the sum of the weights of its offers, or 0 if
   /// nothing is pending. If a capture takes the contribution meanwhile, returns 0, and the content of `into` is
   /// unspecified.
   std::uint64_t save(std::byte* into) const;
-  /// Application: adds a saved contribution, which contains `offers` offers, to the pending contribution.
+  /// Application: adds a saved contribution to the pending contribution. `offers` is the sum that save() has returned.
   void load(const std::byte* saved, std::uint64_t offers, round_no call);
 
   /// Application: records that no offer will follow. Called after the last offer.
@@ -158,9 +168,18 @@ class contribution {
   void done(std::uint32_t buffer) { spares_.put(buffer); }
 
  private:
-  void copy_parts(std::span<const source_part> gradient, std::byte* into) const;
-  void deposit(std::span<const source_part> gradient, std::uint64_t offers, round_no call);
-  bool add_to_pending(std::span<const source_part> gradient, std::uint64_t offers, std::uint32_t sum);
+  /// A gradient that is not yet in a buffer.
+  struct offered {
+    std::span<const source_part> gradient;
+    std::uint64_t offers;  ///< sum of the weights of the offers that the gradient contains
+    std::uint64_t factor;  ///< factor by which the gradient must be multiplied
+    round_no call;
+  };
+
+  void copy(const offered& one, std::byte* into) const;
+  void deposit(const offered& one);
+  bool add_to_pending(const offered& one, std::uint32_t sum);
+  void combine(const std::byte* earlier, const source_part& later, std::uint64_t factor, std::byte* into) const;
   void add(const pending& earlier, pending& later) const;
 
   combiner how_;
@@ -176,13 +195,13 @@ struct delivered {
   round_no from = 0;
   round_no to = 0;
   std::uint64_t contributors = 0;  ///< number of contributors of round `to`
-  std::uint64_t last_offers = 0;   ///< number of offers in the contributions of round `to`
-  /// Number of offers in the result. With lag_policy::latest, the result covers one round. Otherwise it covers the
-  /// rounds (from, to].
+  std::uint64_t last_offers = 0;   ///< sum of the weights of the offers in round `to`
+  /// Sum of the weights of the offers in the result. With lag_policy::latest, the result covers one round. Otherwise
+  /// it covers the rounds (from, to].
   std::uint64_t offers = 0;
   std::uint64_t in_result = 0;  ///< with lag_policy::latest: number of contributors of the result
   std::uint64_t ranks = 0;      ///< size of the world of round `to`
-  std::uint64_t mine = 0;       ///< number of this rank's offers in the rounds (from, to]
+  std::uint64_t mine = 0;       ///< sum of the weights of this rank's offers in the rounds (from, to]
   round_no staleness = 0;       ///< maximum number of rounds from an offer of this rank to the round that includes it
   bool null = true;             ///< no rank contributed: there is no result
 };

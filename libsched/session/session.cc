@@ -82,11 +82,12 @@ bool session::call_next(round_no* round) {
   return true;
 }
 
-status session::offer(std::span<const source_part> contribution, round_no* round, bool* is_posted) {
+status session::offer(const weighted& one, round_no* round, bool* is_posted) {
   *is_posted = false;
   if (const status why = may_offer(); why != status::ok) return why;
   if (contributions().is_prepared()) return status::state;
-  if (!contribution.empty()) contributions().offer(contribution, called_of(*all_.rounds) + 1);
+  if (!one.contribution.empty() && one.weight != 0)
+    contributions().offer(one.contribution, called_of(*all_.rounds) + 1, one.weight);
   *is_posted = call_next(round);
   return status::ok;
 }
@@ -112,13 +113,13 @@ status session::prepare(std::uint32_t bucket, const void* data) {
   return status::ok;
 }
 
-status session::offer_prepared(round_no* round, bool* is_posted) {
+status session::offer_prepared(std::uint64_t weight, round_no* round, bool* is_posted) {
   *is_posted = false;
   if (const status why = may_offer(); why != status::ok) return why;
   for (std::size_t i = 0; i < offered_.size(); ++i)
     if (!prepared_[i] && offered_[i].count > 0) return status::state;
   prepared_.assign(offered_.size(), false);
-  contributions().commit(called_of(*all_.rounds) + 1);
+  contributions().commit(called_of(*all_.rounds) + 1, weight);
   *is_posted = call_next(round);
   return status::ok;
 }
@@ -140,7 +141,7 @@ struct pending_header {
   std::uint32_t version = 1;
   std::uint32_t type = 0;
   std::uint64_t count = 0;
-  std::uint64_t offers = 0;  ///< 0: no data follows
+  std::uint64_t offers = 0;  ///< sum of the weights of the offers; 0: no data follows
 };
 
 }  // namespace

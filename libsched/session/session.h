@@ -36,7 +36,7 @@ enum class divisor : std::uint8_t {
   none,
   ranks,         ///< size of the world in which the session was created, even after a move to another world
   contributors,  ///< number of contributors of the result; only with lag_policy::latest
-  offers,        ///< number of offers in the result
+  offers,        ///< sum of the weights of the offers in the result
 };
 
 /// The instances of one session, committed by all ranks in this order.
@@ -93,10 +93,18 @@ class session {
   status parts_of(const void* const* buckets, std::span<const source_part>* parts);
   status parts_of(void* const* buckets, std::span<const target_part>* parts);
 
-  /// Offers `contribution`, unless it is empty. Then calls for the next round, and sets `*round` to the number of that
-  /// round. If that round is not over yet, notifies the engine and sets `*is_posted`. Returns STATE after leave(),
-  /// while a flush or model_sync is incomplete, or between prepare() and offer_prepared().
-  status offer(std::span<const source_part> contribution, round_no* round, bool* is_posted);
+  /// A contribution and its weight. If the contribution is empty or the weight is 0, nothing is contributed.
+  struct weighted {
+    weighted(std::span<const source_part> parts = {}, std::uint64_t times = 1) : contribution(parts), weight(times) {}
+    std::span<const source_part> contribution;
+    std::uint64_t weight;
+  };
+  /// Offers `one`. Then calls for the next round, and sets `*round` to the number of that round. If that round is not
+  /// over yet, notifies the engine and sets `*is_posted`. Returns STATE after leave(), while a flush or model_sync is
+  /// incomplete, or between prepare() and offer_prepared(). Weights above 1 require has_weights().
+  status offer(const weighted& one, round_no* round, bool* is_posted);
+  /// Returns true if the contributions are sums of dense vectors, so that offers may have weights.
+  bool has_weights() const { return contributions().has_weights(); }
 
   /// Returns the reason why offer() or a related function has returned STATE.
   const char* why_no_offer() const;
@@ -110,7 +118,7 @@ class session {
   /// copied, offer_prepared() offers the contribution and calls for a round. Returns ARGUMENT for an invalid bucket or
   /// null data. Returns STATE whenever skip() would return STATE.
   status prepare(std::uint32_t bucket, const void* data);
-  status offer_prepared(round_no* round, bool* is_posted);
+  status offer_prepared(std::uint64_t weight, round_no* round, bool* is_posted);
 
   /// save_pending() returns an image of the pending contribution, for machines of the same byte order. load_pending()
   /// adds such an image to the pending contribution. load_pending() returns ARGUMENT, VERSION or MISMATCH for an image
@@ -127,8 +135,8 @@ class session {
   /// no result.
   call_progress collect_view(round_no round, const std::byte** result, collect_report* report);
 
-  /// Discards the pending contribution and sets `*offers` to the number of offers in it. Returns STATE while a flush or
-  /// model_sync is incomplete.
+  /// Discards the pending contribution, and sets `*offers` to the sum of the weights of its offers. Returns STATE while
+  /// a flush or model_sync is incomplete.
   status withdraw(std::uint64_t* offers);
 
   /// Collective over all remaining ranks. Runs a round after which all earlier offers of all ranks have been part of a

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "ops/base.h"
+#include "ops/saturating.h"
 #include "ops/status.h"
 
 namespace lsched {
@@ -15,12 +16,14 @@ namespace lsched {
 struct contributor_count {
   std::uint32_t contributors = 0;  ///< ranks whose contribution the value contains
   rank leaver = k_no_rank;         ///< highest rank whose departure is not agreed upon yet; k_no_rank: none
-  std::uint64_t offers = 0;        ///< number of offers that the value contains; for a mailbox message: the tag
+  /// Sum of the weights of the offers that the value contains, at most 2^64-1. For a mailbox message: the tag.
+  std::uint64_t offers = 0;
   friend bool operator==(const contributor_count&, const contributor_count&) = default;
 };
 
 constexpr contributor_count merge(const contributor_count& x, const contributor_count& y) {
-  return {x.contributors + y.contributors, x.leaver > y.leaver ? x.leaver : y.leaver, x.offers + y.offers};
+  return {x.contributors + y.contributors, x.leaver > y.leaver ? x.leaver : y.leaver,
+          saturating_sum(x.offers, y.offers)};
 }
 
 /// A message to send. If `null` is true, the message means "no contribution", and no payload is sent.

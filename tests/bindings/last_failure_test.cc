@@ -63,6 +63,8 @@ std::map<std::string, refused_call> calls_with_null() {
       {"lsched_offer", [] { return lsched_offer(nullptr, nullptr, nullptr); }},
       {"lsched_offer_bucket", [] { return lsched_offer_bucket(nullptr, 0, nullptr); }},
       {"lsched_offer_end", [] { return lsched_offer_end(nullptr, nullptr); }},
+      {"lsched_offer_end_weighted", [] { return lsched_offer_end_weighted(nullptr, 1, nullptr); }},
+      {"lsched_offer_weighted", [] { return lsched_offer_weighted(nullptr, nullptr, 1, nullptr); }},
       {"lsched_skip", [] { return lsched_skip(nullptr, 1, nullptr); }},
       {"lsched_pending_load", [] { return lsched_pending_load(nullptr, nullptr, 0); }},
       {"lsched_withdraw", [] { return lsched_withdraw(nullptr, nullptr); }},

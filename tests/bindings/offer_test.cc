@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <numeric>
+#include <string>
 #include <vector>
 
 #include "bindings/c/lsched.h"
@@ -262,6 +264,107 @@ TEST(offer, that_is_pending_outlives_its_schedule_as_an_image) {
   integers sum(2);
   EXPECT_EQ(collect(tickets[0], sum).offers, 3u);
   EXPECT_EQ(sum, integers(2, 21));
+}
+
+lsched_ticket offer_weighted(lsched_schedule* one, const void* gradient, std::uint64_t weight) {
+  lsched_ticket ticket{};
+  EXPECT_EQ(lsched_offer_weighted(one, &gradient, weight, &ticket), LSCHED_OK);
+  return ticket;
+}
+
+/// Rank r offers 2^r with weight r + 1. Every second turn rank 0 offers a second time, with the weight 4.
+TEST(offer, has_a_weight_and_results_are_weighted_means) {
+  for (const int ranks : {3, 5, 1, 4}) {
+    lsched_partial_desc desc = desc_of(2);
+    desc.dtype = LSCHED_F64;
+    desc.divisor = LSCHED_DIVIDE_BY_OFFERS;
+    partial_world world(ranks, desc);
+    for (int turn = 0; turn < 20; ++turn) {
+      double sum = 0;
+      std::uint64_t weights = 0;
+      lsched_ticket last{};
+      for (std::size_t r = 0; r < world.its.size(); ++r) {
+        for (const std::uint64_t weight : {r + 1, r == 0 && turn % 2 == 1 ? std::uint64_t{4} : 0}) {
+          if (r != 0 && weight == 0) continue;
+          const std::vector<double> gradient(2, std::ldexp(1, static_cast<int>(r)));
+          last = offer_weighted(world.its[r], gradient.data(), weight);
+          sum += static_cast<double>(weight) * gradient[0];
+          weights += weight;
+        }
+        if (r != 0) (void)offer(world.its[r], nullptr);  // rank 0 has made two calls
+      }
+      std::vector<double> mean(2), all(2);
+      std::uint64_t offers = 0;
+      lsched_report report{.struct_size = sizeof report};
+      do {
+        EXPECT_EQ(lsched_collect({world.its.back(), 2 * static_cast<std::uint64_t>(turn) + 2}, one_bucket(mean.data()),
+                                 k_limit_ns, &report, nullptr),
+                  LSCHED_OK);
+        offers += report.offers;
+        for (std::size_t i = 0; i < 2 && report.has_result != 0; ++i)
+          all[i] += mean[i] * static_cast<double>(report.offers);
+      } while (report.to < report.round);
+      EXPECT_EQ(offers, weights);
+      EXPECT_DOUBLE_EQ(all[0], sum);
+      EXPECT_EQ(all[0], all[1]);
+    }
+  }
+}
+
+TEST(offer, of_a_weight_keeps_the_weight_in_buckets_and_in_an_image) {
+  partial_world world(2, desc_of(2));
+  lsched_schedule* const one = world.its[0];
+  const integers fives(2, 5), tens(2, 10);
+  (void)offer_weighted(one, fives.data(), 3);  // the round waits for rank 1, and takes this offer
+  lsched_ticket late{};
+  for (const std::uint64_t weight : {std::uint64_t{7}, std::uint64_t{0}, std::uint64_t{2}}) {
+    EXPECT_EQ(lsched_offer_bucket(one, 0, tens.data()), LSCHED_OK);
+    EXPECT_EQ(lsched_offer_end_weighted(one, weight, &late), LSCHED_OK);
+  }
+  const auto image = image_of(one);
+  std::uint64_t weights = 0;
+  EXPECT_EQ(lsched_withdraw(one, &weights), LSCHED_OK);
+  EXPECT_EQ(weights, 9u);
+  EXPECT_EQ(lsched_pending_load(world.its[1], image.data(), image.size()), LSCHED_OK);
+  (void)offer_weighted(world.its[1], fives.data(), 0);
+  integers sum(2);
+  const lsched_report report = collect({world.its[1], 1}, sum);
+  EXPECT_EQ(report.offers, 12u);
+  EXPECT_EQ(report.mine, 9u);
+  EXPECT_EQ(sum, integers(2, 3 * 5 + 9 * 10));
+}
+
+TEST(offer, of_all_weights_has_a_sum_that_stays_at_its_largest_value) {
+  partial_world world(2, desc_of(1));
+  const integers ones(1, 1);
+  (void)offer_weighted(world.its[0], ones.data(), UINT64_MAX);
+  integers sum(1);
+  const lsched_report report = collect(offer_weighted(world.its[1], ones.data(), 2), sum);
+  EXPECT_EQ(report.offers, UINT64_MAX);
+  EXPECT_EQ(report.mine, 2u);
+  EXPECT_EQ(sum[0], 1) << "integers wrap around";
+}
+
+TEST(offer, cannot_have_a_weight_unless_the_contributions_are_added) {
+  lsched_partial_desc maximum = desc_of(1), adasum = desc_of(1), sparse = desc_of(8);
+  maximum.reduction = LSCHED_MAX;
+  adasum.collective = "adasum";
+  adasum.dtype = sparse.dtype = LSCHED_F32;
+  const lsched_sparse_desc of_sparse{.struct_size = sizeof of_sparse, .count = 8, .k = 2, .dtype = LSCHED_F32};
+  sparse.sparse = &of_sparse;
+  for (const lsched_partial_desc& desc : {maximum, adasum, sparse}) {
+    partial_world world(1, desc);
+    const integers zeros(8);
+    const void* const place = zeros.data();
+    lsched_ticket ticket{};
+    EXPECT_EQ(lsched_offer_weighted(world.its[0], &place, 2, &ticket), LSCHED_ERR_UNSUPPORTED);
+    EXPECT_NE(std::string(lsched_last_failure()->text).find("cannot take the weight 2"), std::string::npos);
+    EXPECT_EQ(lsched_offer_bucket(world.its[0], 0, place), LSCHED_OK);
+    EXPECT_EQ(lsched_offer_end_weighted(world.its[0], 2, &ticket), LSCHED_ERR_UNSUPPORTED);
+    EXPECT_EQ(lsched_offer_end_weighted(world.its[0], 1, &ticket), LSCHED_OK);
+    EXPECT_EQ(lsched_offer_weighted(world.its[0], &place, 0, &ticket), LSCHED_OK);
+    EXPECT_EQ(ticket.round, 2u);
+  }
 }
 
 TEST(offer, a_flush_may_have_buckets) {

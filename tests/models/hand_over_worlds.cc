@@ -3,9 +3,9 @@
 // application collects them. The engine and the application share the times of calls. docs/inside/threading.md
 // describes the threads.
 //
-// Offer k is 10^k, so the decimal digits of a sum show how often each offer is included. Other threads may run in the
-// middle of an arithmetic operation, and every reader reads twice. Therefore the explorer always detects two threads
-// that use a buffer at the same time.
+// Offer k is 10^k, so the decimal digits of a sum show the weight with which each offer is included. Other threads may
+// run in the middle of an arithmetic operation, and every reader reads twice. Therefore the explorer always detects two
+// threads that use a buffer at the same time.
 #include "tests/models/explored_std.h"
 
 #include "libsched/partial/call_times.h"
@@ -46,7 +46,11 @@ void add_slowly(const void* a, const void* b, void* c, std::size_t) {
   write_slowly(static_cast<std::byte*>(c), sum);
 }
 
-const combiner k_adding{add_slowly, 1, sizeof(value)};
+void multiply_slowly(const void* a, void* c, std::size_t, std::uint64_t factor) {
+  write_slowly(static_cast<std::byte*>(c), factor * *static_cast<const value*>(a));
+}
+
+const combiner k_adding{add_slowly, 1, sizeof(value), {}, multiply_slowly};
 
 constexpr value power(unsigned exponent) { return exponent == 0 ? 1 : 10 * power(exponent - 1); }
 
@@ -54,6 +58,7 @@ constexpr value power(unsigned exponent) { return exponent == 0 ? 1 : 10 * power
 
 constexpr unsigned k_offers = 4;
 constexpr unsigned k_captures = 3;
+constexpr std::array<std::uint64_t, k_offers> k_weights{3, 1, 4, 2};
 
 struct offering {
   value memory[contribution::k_buffers]{};
@@ -61,7 +66,7 @@ struct offering {
                    std::array{bytes_of(memory[0]), bytes_of(memory[1]), bytes_of(memory[2]), bytes_of(memory[3])}};
   value sent = 0;
   value withdrawn = 0;
-  std::uint64_t offered = 0;  ///< number of offers that are complete
+  std::uint64_t offered = 0;  ///< sum of the weights of the offers that are complete
   std::uint64_t offers_sent = 0;
   std::uint64_t offers_withdrawn = 0;
 
@@ -69,10 +74,10 @@ struct offering {
     for (unsigned i = 0; i < k_offers; ++i) {
       const value gradient = power(i);
       if (prepares)
-        its.prepare(0, {bytes_of(gradient), 1}), its.commit(0);
+        its.prepare(0, {bytes_of(gradient), 1}), its.commit(0, k_weights[i]);
       else
-        its.offer(bytes_of(gradient));
-      if (!withdraws) offered = i + 1;
+        its.offer(bytes_of(gradient), 0, k_weights[i]);
+      if (!withdraws) offered = offered + k_weights[i];
       if (withdraws && i == k_offers / 2) offers_withdrawn += its.withdraw();
     }
   }
@@ -87,19 +92,18 @@ struct offering {
       its.done(*captured);
     }
   }
-  /// Checks that no offer, pending offers included, is lost or repeated. Must be called outside of the explored
-  /// threads.
+  /// Checks that no offer, pending offers included, is lost or repeated, and that each offer has its weight. Must be
+  /// called outside of the explored threads.
   std::string fault(bool withdraws) {
     const auto pending = its.capture().buffer;
     const value rest = pending ? *reinterpret_cast<const value*>(its.at(*pending).data) : 0;
     const std::uint64_t offers = offers_sent + offers_withdrawn + (pending ? its.at(*pending).offers : 0);
-    if (offers != k_offers) return std::to_string(offers) + " offers of " + std::to_string(k_offers);
-    value missing = 0;
-    for (unsigned i = 0; i < k_offers; ++i) missing += power(i);
-    missing -= sent + rest;
-    for (unsigned i = 0; i < k_offers; ++i, missing /= 10)
-      if (missing % 10 > 1) return "an offer was counted twice";
-    if (!withdraws && sent + rest != power(k_offers) / 9) return "sent and pending: " + std::to_string(sent + rest);
+    value all = 0, weights = 0, included = sent + rest;
+    for (unsigned i = 0; i < k_offers; ++i) all += k_weights[i] * power(i), weights += k_weights[i];
+    if (offers != weights) return "the weights " + std::to_string(offers) + " of " + std::to_string(weights);
+    for (unsigned i = 0; i < k_offers; ++i, included /= 10)
+      if (included % 10 != 0 && included % 10 != k_weights[i]) return "an offer has another weight or is counted twice";
+    if (!withdraws && sent + rest != all) return "sent and pending: " + std::to_string(sent + rest);
     return {};
   }
 };

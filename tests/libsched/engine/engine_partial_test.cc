@@ -1,6 +1,7 @@
 // Tests of partial schedules on the engine, with all ranks in one thread. The tests cover the start of rounds,
 // captures, reports, and ranks that leave. The oracle keeps the offers (contributions) of each rank in a queue. Each
-// report contains the number of this rank's offers that the result includes. These offers are always the oldest.
+// report contains the sum of the weights of this rank's offers that the result includes. These offers are always the
+// oldest.
 // Therefore the oracle can compute each result exactly.
 #include <gtest/gtest.h>
 
@@ -73,13 +74,26 @@ class partial_bench {
 
   rank size() const { return world.size(); }
   instance& at(rank r) { return *its[static_cast<std::size_t>(r)]; }
-  std::deque<vector_of_integers>& pending(rank r) { return pending_[static_cast<std::size_t>(r)]; }
+  /// An offer that no round has captured, multiplied by its weight.
+  struct weighted_offer {
+    vector_of_integers data;
+    std::uint64_t weight;
+  };
+  std::deque<weighted_offer>& pending(rank r) { return pending_[static_cast<std::size_t>(r)]; }
+  std::uint64_t pending_weight(rank r) {
+    std::uint64_t sum = 0;
+    for (const weighted_offer& one : pending(r)) sum += one.weight;
+    return sum;
+  }
 
+  /// Offers random numbers with a random weight. Half of the weights are 1.
   void offer(rank r) {
+    const std::uint64_t draw = world.draw_below(10), weight = draw < 5 ? 1 : draw;
     vector_of_integers gradient(given_);
     for (auto& value : gradient) value = static_cast<std::int64_t>(world.draw_below(1u << 20)) - (1 << 19);
-    at(r).partial->offers->offer(reinterpret_cast<const std::byte*>(gradient.data()));
-    pending(r).push_back(std::move(gradient));
+    at(r).partial->offers->offer(reinterpret_cast<const std::byte*>(gradient.data()), 0, weight);
+    for (auto& value : gradient) value *= static_cast<std::int64_t>(weight);
+    pending(r).push_back({std::move(gradient), weight});
   }
 
   void call(rank r, round_no round) {
@@ -147,11 +161,14 @@ class partial_bench {
     return got;
   }
 
-  /// Removes the oldest `offers` pending offers of a rank, and adds them to `sum`.
-  void take_pending(rank r, std::uint64_t offers, vector_of_integers& sum) {
-    ASSERT_LE(offers, pending(r).size()) << "more was sent than offered";
-    for (; offers > 0; --offers) {
-      for (std::size_t i = 0; i < given_; ++i) sum[i] += pending(r).front()[i];
+  /// Removes the oldest pending offers of a rank, whose weights have the sum `weight`, and adds them to `sum`.
+  void take_pending(rank r, std::uint64_t weight, vector_of_integers& sum) {
+    while (weight > 0) {
+      ASSERT_FALSE(pending(r).empty()) << "more was sent than offered";
+      const weighted_offer& first = pending(r).front();
+      ASSERT_LE(first.weight, weight) << "a part of a weight was counted";
+      for (std::size_t i = 0; i < given_; ++i) sum[i] += first.data[i];
+      weight -= first.weight;
       pending(r).pop_front();
     }
   }
@@ -217,7 +234,7 @@ class partial_bench {
   const collective& of_;
   std::uint64_t given_ = 0, made_ = 0;  ///< number of elements of a contribution, and of a result
   activation starts_;
-  std::vector<std::deque<vector_of_integers>> pending_;
+  std::vector<std::deque<weighted_offer>> pending_;
 };
 
 /// Returns one activation for each policy except `deadline`. The parameter of a policy has a value in the middle of its
@@ -256,7 +273,7 @@ TEST(partial, every_offer_is_in_exactly_one_round_and_all_ranks_are_told_the_sam
         bench.check_round(round);
         if (::testing::Test::HasFailure()) return;
       }
-      for (rank r = 0; r < size; ++r) EXPECT_EQ(bench.at(r).partial->offers->withdraw(), bench.pending(r).size());
+      for (rank r = 0; r < size; ++r) EXPECT_EQ(bench.at(r).partial->offers->withdraw(), bench.pending_weight(r));
     }
   });
 }
@@ -432,7 +449,7 @@ TEST(partial, what_is_withdrawn_is_not_sent) {
     partial_bench bench(size, 6, {activation_policy::solo, 0}, lag_policy::latest);
     EXPECT_EQ(bench.at(0).partial->offers->withdraw(), 0u);
     for (int i = 0; i < 3; ++i) bench.offer(0);
-    EXPECT_EQ(bench.at(0).partial->offers->withdraw(), 3u);
+    EXPECT_EQ(bench.at(0).partial->offers->withdraw(), bench.pending_weight(0));
     bench.pending(0).clear();
     bench.call(0, 1);
     ASSERT_TRUE(bench.run_until_round(1));
@@ -641,8 +658,8 @@ struct account {
   vector_of_integers offered() const {
     vector_of_integers sum(3);
     for (rank r = 0; r < bench_.size(); ++r)
-      for (const auto& gradient : bench_.pending(r))
-        for (std::size_t i = 0; i < 3; ++i) sum[i] += gradient[i];
+      for (const auto& one : bench_.pending(r))
+        for (std::size_t i = 0; i < 3; ++i) sum[i] += one.data[i];
     return sum;
   }
   partial_bench& bench_;

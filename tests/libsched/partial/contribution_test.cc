@@ -20,7 +20,9 @@ using values = std::array<std::uint64_t, k_count>;
 
 std::uint64_t exchanges() { return testing::sampled() ? 100'000 : 1'000'000; }
 
-combiner adds() { return {find_reduce(kernel::sum, dtype::u64), k_count, sizeof(values)}; }
+combiner adds() {
+  return {find_reduce(kernel::sum, dtype::u64), k_count, sizeof(values), {}, find_multiply(dtype::u64)};
+}
 
 std::byte* bytes_of(values& from) { return reinterpret_cast<std::byte*>(from.data()); }
 
@@ -31,8 +33,8 @@ values gradient_of(std::uint64_t number) {
   return made;
 }
 
-void add(values& sum, const values& more) {
-  for (std::size_t i = 0; i < k_count; ++i) sum[i] += more[i];
+void add(values& sum, const values& more, std::uint64_t weight = 1) {
+  for (std::size_t i = 0; i < k_count; ++i) sum[i] += weight * more[i];
 }
 
 values values_at(const std::byte* from) {
@@ -110,6 +112,41 @@ TEST(contribution, an_offer_during_a_round_leaves_the_captured_buffer_alone) {
   EXPECT_EQ(it.place.at(*next).offers, 2u);
 }
 
+/// An offer, a commit of prepared parts and an image each have a weight, alone and merged with pending offers.
+TEST(contribution, weights_multiply_gradients_and_are_counted) {
+  contribution_bench it;
+  values one = gradient_of(1), two = gradient_of(2), three = gradient_of(3), image{};
+  for (int again = 0; again < 5; ++again) {  // a repetition fails if a buffer was lost
+    const bool begins_with_commit = again % 2 == 0;
+    if (!begins_with_commit) it.place.offer(bytes_of(one), 1, 7);
+    it.place.prepare(0, {bytes_of(two), k_count});
+    it.place.commit(2, 5);
+    if (begins_with_commit) it.place.offer(bytes_of(one), 3, 7);
+    it.place.prepare(0, {bytes_of(two), k_count});
+    it.place.commit(3, 0);
+    EXPECT_EQ(it.place.save(bytes_of(image)), 12u);
+    it.place.load(bytes_of(image), 12, 4);
+    it.place.offer(bytes_of(three), 4);
+    values expected{};
+    add(expected, one, 14), add(expected, two, 10), add(expected, three);
+    const auto captured = it.place.capture().buffer;
+    ASSERT_TRUE(captured.has_value());
+    EXPECT_EQ(values_at(it.place.at(*captured).data), expected);
+    EXPECT_EQ(it.place.at(*captured).offers, 25u);
+    it.place.offer(bytes_of(two), 5, 3);
+    it.place.give_back(*captured);
+    add(expected, two, 3);
+    const auto next = it.place.capture().buffer;
+    ASSERT_TRUE(next.has_value());
+    EXPECT_EQ(values_at(it.place.at(*next).data), expected);
+    EXPECT_EQ(it.place.at(*next).offers, 28u);
+    it.place.done(*next);
+  }
+  it.place.offer(bytes_of(one), 1, UINT64_MAX);
+  it.place.offer(bytes_of(two), 1, 2);
+  EXPECT_EQ(it.place.withdraw(), UINT64_MAX);
+}
+
 TEST(contribution, withdraw_takes_what_is_pending_and_nothing_else) {
   contribution_bench it;
   values gradient = gradient_of(1);
@@ -159,24 +196,27 @@ TEST(contribution, a_capture_during_a_commit_takes_what_was_offered_before) {
 TEST(contribution, nothing_is_lost_and_nothing_counted_twice_while_captures_race_offers) {
   contribution_bench it;
   const std::uint64_t offers = exchanges();
+  std::uint64_t weights = 0;
   values offered{};
   std::atomic<bool> is_over{false};
   std::thread application([&] {
     for (std::uint64_t n = 0; n < offers; ++n) {
       values gradient = gradient_of(n);
-      it.place.offer(bytes_of(gradient));
-      add(offered, gradient);
+      const std::uint64_t weight = n % 2 == 0 ? 1 : n % 7 + 1;
+      it.place.offer(bytes_of(gradient), 0, weight);
+      add(offered, gradient, weight);
+      weights += weight;
       if (n % 64 == 63) std::this_thread::yield();
     }
     is_over.store(true);
   });
   values captured{};
-  std::uint64_t captured_offers = 0;
+  std::uint64_t captured_weights = 0;
   const auto capture_one = [&] {
     const auto buffer = it.place.capture().buffer;
     if (!buffer) return false;
     add(captured, values_at(it.place.at(*buffer).data));
-    captured_offers += it.place.at(*buffer).offers;
+    captured_weights += it.place.at(*buffer).offers;
     it.place.done(*buffer);
     return true;
   };
@@ -184,7 +224,7 @@ TEST(contribution, nothing_is_lost_and_nothing_counted_twice_while_captures_race
     if (!capture_one()) std::this_thread::yield();
   application.join();
   capture_one();
-  EXPECT_EQ(captured_offers, offers);
+  EXPECT_EQ(captured_weights, weights);
   EXPECT_EQ(captured, offered);
 }
 
