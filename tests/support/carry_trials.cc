@@ -50,9 +50,9 @@ struct small_world {
 
 /// The contributions that a rank has received from one schedule.
 struct ledger {
-  std::vector<value> totals;                     ///< sum of the received contributions of each rank
+  std::vector<value> totals;                     ///< sum of the weights of the received offers of each rank
   std::map<round_no, std::vector<value>> after;  ///< copy of `totals` after each round
-  value offered = 0;                             ///< number of contributions that this rank has offered
+  value offered = 0;                             ///< sum of the weights of this rank's offers
 };
 
 /// One schedule of one rank.
@@ -243,21 +243,31 @@ class stepped_rank {
       if (one.has_offered) continue;
       const source_part source{reinterpret_cast<const std::byte*>(gradient_.data()), count()};
       bool is_posted = false;
-      const status answer = one.calls->offer(std::span(&source, 1), &one.awaited, &is_posted);
+      const std::uint64_t draw = mix(common_.seed + 31 * static_cast<std::uint64_t>(self_ + 1) + one.its.after.size());
+      const std::uint64_t weight = draw % 3 == 0 ? 1 : 1 + (draw >> 8) % 50;
+      const status answer = one.calls->offer({std::span(&source, 1), weight}, &one.awaited, &is_posted);
       if (answer == status::peer) return shrink(), false;
       if (answer != status::ok) return complain("offer: " + std::string(name_of(answer))), false;
       one.has_offered = true;
-      ++one.its.offered;
+      one.its.offered += static_cast<value>(weight);
     }
     return true;
   }
 
+  /// Adds a result to the totals. The elements of a rank are the sum of the weights of its offers.
   void add(carried& one, const collect_report& report) {
     if (!report.what.null)
       for (std::size_t i = 0; i < result_.size(); ++i) {
         if (i < one.its.totals.size()) one.its.totals[i] += result_[i];
         if (result_[i] != result_[static_cast<std::size_t>(owner_of(i))]) complain("a result is a mixture");
       }
+    value all = 0;
+    if (!report.what.null)
+      for (std::size_t r = 0; r < one.its.totals.size(); ++r) all += result_[r];
+    const bool has_own = !report.what.null && report.what.from != report.what.to;
+    const value own = has_own ? result_[static_cast<std::size_t>(self_)] : 0;
+    if (all != static_cast<value>(report.what.offers) || own != static_cast<value>(report.what.mine))
+      complain("a report counts other weights than the result contains");
     if (report.what.from != report.what.to) one.its.after[report.what.to] = one.its.totals;
   }
 

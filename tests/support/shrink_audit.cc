@@ -21,6 +21,23 @@ std::uint64_t agreed_sum(const shrink_trial& what, const shrink_board& board, st
   return agreed;
 }
 
+struct first_offers {
+  std::int64_t number, ordinals;
+};
+
+/// Returns the number of first contributions of a rank whose weights have the sum `weights`, and the sum of weight *
+/// ordinal of these contributions. If there is no such number, the second sum is -1.
+first_offers first_contributions(const shrink_trial& what, rank of, std::size_t schedule, std::int64_t weights) {
+  first_offers all{0, 0};
+  std::int64_t sum = 0;
+  while (sum < weights) {
+    const std::int64_t weight = weight_of(what, of, schedule, ++all.number);
+    sum += weight;
+    all.ordinals += weight * all.number;
+  }
+  return {all.number, sum == weights ? all.ordinals : -1};
+}
+
 }  // namespace
 
 std::string audit_totals(const shrink_trial& what, const shrink_board& board, std::size_t schedule) {
@@ -33,13 +50,14 @@ std::string audit_totals(const shrink_trial& what, const shrink_board& board, st
       const bool is_alive = board.is_survivor(of);
       const auto& total = board.accounts[r][schedule].totals[of];
       const auto& reference = board.accounts[first][schedule].totals[of];
-      const std::int64_t got = total.number.load(), offered = board.accounts[of][schedule].offered.load();
-      const bool fits = is_alive ? got == offered : got >= 0 && got <= offered + 1;
-      const bool is_prefix = total.ordinals.load() == got * (got + 1) / 2;
-      const bool is_equal = got == reference.number.load() && total.ordinals.load() == reference.ordinals.load();
+      const std::int64_t got = total.weights.load(), offered = board.accounts[of][schedule].offered.load();
+      const auto [number, ordinals] = first_contributions(what, of, schedule, got);
+      const bool fits = is_alive ? number == offered : number <= offered + 1;
+      const bool is_prefix = total.ordinals.load() == ordinals;
+      const bool is_equal = got == reference.weights.load() && total.ordinals.load() == reference.ordinals.load();
       if (fits && is_prefix && is_equal) continue;
-      complaints += "schedule " + std::to_string(schedule) + ": rank " + std::to_string(r) + " has " +
-                    std::to_string(got) + " of " + std::to_string(offered) + " contributions of rank " +
+      complaints += "schedule " + std::to_string(schedule) + ": rank " + std::to_string(r) + " has the weights " +
+                    std::to_string(got) + " from " + std::to_string(offered) + " contributions of rank " +
                     std::to_string(of) + (is_alive ? "" : ", which is lost") +
                     (is_prefix ? "" : ", and these are not the first contributions") + "; ";
     }

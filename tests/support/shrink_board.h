@@ -23,8 +23,9 @@ struct shrink_board {
 
   /// The contributions of one rank in the results that another rank has received.
   struct receipts {
-    std::atomic<std::int64_t> number;
-    std::atomic<std::int64_t> ordinals;  ///< sum of the ordinals; the first contribution of a rank has the ordinal 1
+    std::atomic<std::int64_t> weights;  ///< sum of the weights
+    std::atomic<std::int64_t>
+        ordinals;  ///< sum of weight * ordinal; the first contribution of a rank has the ordinal 1
   };
 
   /// The contributions that one rank has received from a schedule.

@@ -64,12 +64,14 @@ class exchange {
     return lsched_partial_create(world, &desc, &schedule, why);
   }
 
-  /// Offers the next contribution. In the elements of this rank, 1 and the ordinal of the contribution alternate.
+  /// Offers the next contribution with its weight. In the elements of this rank, 1 and the ordinal of the contribution
+  /// alternate.
   lsched_status offer() {
     const std::int64_t ordinal = account_.offered.load() + 1;
     for (auto i = static_cast<std::size_t>(self_); i < gradient_.size(); i += ranks())
       gradient_[i] = element_of(is_ordinal(i) ? ordinal : 1);
-    const lsched_status answer = lsched_offer(schedule, one_bucket(gradient_.data()), &ticket_);
+    const auto weight = static_cast<std::uint64_t>(weight_of(what_, self_, number_, ordinal));
+    const lsched_status answer = lsched_offer_weighted(schedule, one_bucket(gradient_.data()), weight, &ticket_);
     if (answer == LSCHED_OK) account_.offered.fetch_add(1);
     return answer;
   }
@@ -104,25 +106,31 @@ class exchange {
   /// Adds the latest collected result to the totals.
   void add() {
     if (report_.has_result != 0) {
+      std::int64_t all = 0;
       for (std::size_t r = 0; r < ranks(); ++r) {
-        total_[r].number += value_of(result_[r]);
+        all += value_of(result_[r]);
+        total_[r].weights += value_of(result_[r]);
         total_[r].ordinals += value_of(result_[r + ranks()]);
       }
-      // If elements of the same kind and the same rank differ, the result is torn. The total then becomes wrong on
-      // purpose.
+      const auto is_counted = [](std::int64_t contained, std::uint64_t reported) {
+        return contained == static_cast<std::int64_t>(reported);
+      };
+      const std::int64_t own = value_of(result_[static_cast<std::size_t>(self_)]);
+      if (!is_counted(all, report_.offers) || (has_news() && !is_counted(own, report_.mine))) spoil();
+      // If elements of the same kind and the same rank differ, the result is torn.
       for (std::size_t i = 2 * ranks(); i < result_.size(); ++i)
-        if (result_[i] != result_[i - 2 * ranks()]) total_[0].number = -1'000'000'000;
+        if (result_[i] != result_[i - 2 * ranks()]) spoil();
     }
     if (!has_news()) return;
     std::uint64_t hash = 1;
     for (const sums& one : total_)
-      for (const std::int64_t sum : {one.number, one.ordinals}) hash = mix(hash ^ static_cast<std::uint64_t>(sum));
+      for (const std::int64_t sum : {one.weights, one.ordinals}) hash = mix(hash ^ static_cast<std::uint64_t>(sum));
     account_.sums[report_.to % shrink_board::k_most_rounds].store(hash | 1);
   }
 
   void publish_totals() {
     for (std::size_t r = 0; r < total_.size(); ++r) {
-      account_.totals[r].number.store(total_[r].number);
+      account_.totals[r].weights.store(total_[r].weights);
       account_.totals[r].ordinals.store(total_[r].ordinals);
     }
   }
@@ -132,10 +140,12 @@ class exchange {
  private:
   using element = std::uint64_t;  ///< bits of an integer or of a double
   struct sums {
-    std::int64_t number = 0, ordinals = 0;
+    std::int64_t weights = 0, ordinals = 0;
   };
 
   std::size_t ranks() const { return static_cast<std::size_t>(what_.ranks); }
+  /// Makes the totals wrong on purpose, because a result or its report is wrong.
+  void spoil() { total_[0].weights = -1'000'000'000; }
   bool is_ordinal(std::size_t index) const { return index / ranks() % 2 != 0; }
   element element_of(std::int64_t value) const {
     return what_.sums_integers ? static_cast<element>(value) : std::bit_cast<element>(static_cast<double>(value));

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "libsched/schedule/draw.h"
 #include "ops/base.h"
 
 namespace lsched::testing {
@@ -56,6 +57,13 @@ struct shrink_result {
   int repeated_rounds = 0;      ///< number of rounds that a lost rank had ended with one sum, and that the survivors
                                 ///< repeated with another sum
 };
+
+/// Returns the weight of a rank's contribution. The first contribution has the ordinal 1. A third of the weights are 1.
+inline std::int64_t weight_of(const shrink_trial& what, rank of, std::size_t schedule, std::int64_t ordinal) {
+  const std::uint64_t draw =
+      mix(mix(what.seed + 16 * schedule + static_cast<std::uint64_t>(of)) + static_cast<std::uint64_t>(ordinal));
+  return draw % 3 == 0 ? 1 : 1 + static_cast<std::int64_t>((draw >> 8) % 20);
+}
 
 /// Runs a trial with processes as ranks.
 shrink_result run_shrink_trial(const shrink_trial& what);
