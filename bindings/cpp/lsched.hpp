@@ -344,7 +344,7 @@ class [[nodiscard]] partial_base : public schedule_base {
     detail::expect(lsched_pending_load(handle(), image.data(), image.size()));
   }
 
-  /// Discards the pending offers. Returns the number of discarded offers.
+  /// Discards the pending offers. Returns the sum of the weights of the discarded offers.
   std::uint64_t withdraw() {
     std::uint64_t offers = 0;
     detail::expect(lsched_withdraw(handle(), &offers));
@@ -382,13 +382,16 @@ class [[nodiscard]] partial_collective : public partial_base {
   std::uint64_t contribution_count() const { return contribution_; }
   std::uint64_t result_count() const { return result_; }
 
-  ticket offer(std::span<const T> contribution) {
+  /// Offers a contribution. The contribution is multiplied by `weight` (lsched_offer_weighted).
+  ticket offer(std::span<const T> contribution, std::uint64_t weight = 1) {
     expect_count(contribution.size(), contribution_);
-    return over<const void>(contribution, [this](const void* const* buckets) { return offered(buckets); });
+    return over<const void>(contribution, [&](const void* const* buckets) { return offered(buckets, weight); });
   }
 
   /// Offers a contribution whose buckets lie in separate memory. Number and sizes of the buckets must be as at create.
-  ticket offer(std::span<const std::span<const T>> buckets) { return offered(pointers_to<const void>(buckets).data()); }
+  ticket offer(std::span<const std::span<const T>> buckets, std::uint64_t weight = 1) {
+    return offered(pointers_to<const void>(buckets).data(), weight);
+  }
 
   /// Makes this rank's call for the next round, but contributes nothing (lsched_offer with NULL).
   ticket offer_nothing() { return offered(nullptr); }
@@ -399,9 +402,9 @@ class [[nodiscard]] partial_collective : public partial_base {
     if (index < buckets_.size()) expect_count(bucket.size(), buckets_[index]);
     detail::expect(lsched_offer_bucket(this->handle(), index, bucket.data()));
   }
-  ticket offer_end() {
+  ticket offer_end(std::uint64_t weight = 1) {
     lsched_ticket made{};
-    detail::expect(lsched_offer_end(this->handle(), &made));
+    detail::expect(lsched_offer_end_weighted(this->handle(), weight, &made));
     return ticket(made);
   }
 
@@ -443,9 +446,9 @@ class [[nodiscard]] partial_collective : public partial_base {
   }
 
  private:
-  ticket offered(const void* const* buckets) {
+  ticket offered(const void* const* buckets, std::uint64_t weight = 1) {
     lsched_ticket made{};
-    detail::expect(lsched_offer(this->handle(), buckets, &made));
+    detail::expect(lsched_offer_weighted(this->handle(), buckets, weight, &made));
     return ticket(made);
   }
   static report collected(ticket which, void* const* buckets, timeout limit) {

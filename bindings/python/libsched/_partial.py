@@ -28,13 +28,13 @@ class Report(NamedTuple):
     #: equal to `to`. The next three members describe round `to`, and are equal on all ranks that collect that round.
     last_round: int
     contributors: int  #: number of ranks that have contributed to round `to`
-    last_offers: int  #: number of offers in round `to`
+    last_offers: int  #: sum of the weights of the offers in round `to`; the number of offers if none has a weight
     ranks: int  #: size of the world in round `to`
     from_: int
     to: int  #: last round of the result; if equal to from_, no round is new, and the result array was not written
     round: int  #: number of the last round that is over
-    offers: int  #: number of offers of all ranks in the result
-    mine: int  #: number of offers of this rank in the result
+    offers: int  #: sum of the weights of the offers of all ranks in the result
+    mine: int  #: sum of the weights of the offers of this rank in the result
     staleness: int  #: maximum number of rounds by which an offer of this rank was late
     has_result: bool  #: False: no rank has contributed, and the result array was not written
 
@@ -56,7 +56,7 @@ class Partial(Schedule):
         seed              seed of the random draws
         lag               treatment of results that were not collected: "latest", "accumulate", "history"
         history           number of results that "history" keeps, from 1 to 60
-        divisor           divisor of the results: "ranks", "contributors", "offers" or None
+        divisor           divisor of the results: "ranks", "contributors", "offers" (the sum of the weights) or None
         algorithm         a name that `lsched list` shows
         averages_weights  True: model_sync() will be called
         tensors           for "adasum": (begin, count) of each tensor, without gaps
@@ -150,17 +150,21 @@ class Partial(Schedule):
 
     # --- one rank alone ------------------------------------------------------------------------------------------
 
-    def offer(self, contribution: Any = None) -> Ticket:
+    def offer(self, contribution: Any = None, weight: int = 1) -> Ticket:
         """Contributes a copy of an array, and requests this rank's next round.
 
         A list or tuple has one array for each bucket. With None, the rank makes the call without a contribution. Does
         not block. If offer() refuses an array, this rank has made no call, and no other rank raises. In this case, call
         offer() again with a valid array. A contribution that has missed its round is combined with later contributions.
         So every contribution is in the results exactly once.
+
+        The contribution is multiplied by `weight`, for example the number of its samples or tokens, and reports count
+        the weight. With divisor="offers" results are weighted means. With the weight 0 nothing is contributed.
         """
         buckets, _keeps = self._looked_at_vector(contribution, self._count, False, "contribution")
+        number = whole_number(weight, "weight")
         self._begin_offer()
-        return _core.offer(self, buckets)
+        return _core.offer(self, buckets, number)
 
     def offer_bucket(self, index: int, bucket: Any) -> None:
         """Copies one bucket of a contribution. Buckets may be given in any order, as soon as they are computed.
@@ -173,10 +177,11 @@ class Partial(Schedule):
                                 "from 0", "LSCHED_ERR_ARGUMENT")
         _core.offer_bucket(self, index, self._looked_at(bucket, count, False, f"bucket {index}").address)
 
-    def offer_end(self) -> Ticket:
-        """Contributes the copied buckets, and requests the next round."""
+    def offer_end(self, weight: int = 1) -> Ticket:
+        """Contributes the copied buckets with a weight, as offer() does, and requests the next round."""
+        number = whole_number(weight, "weight")
         self._begin_offer()
-        return _core.offer_end(self)
+        return _core.offer_end(self, number)
 
     def collect(self, ticket: Ticket, result: Any = None, timeout: float | None = None) -> Report:
         """Waits until the ticket's round is over, then copies the result that was not collected yet.
@@ -199,7 +204,7 @@ class Partial(Schedule):
         return view, self._reported(report)
 
     def withdraw(self) -> int:
-        """Withdraws the offers that are in no round yet, and returns their number."""
+        """Withdraws the offers that are in no round yet, and returns the sum of their weights."""
         return _core.withdraw(self)
 
     def leave(self) -> None:

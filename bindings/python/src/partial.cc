@@ -56,14 +56,17 @@ ticket offered(nb::handle_t<schedule> self, Offer&& offer) {
 }
 
 /// Offers the given buckets. With nullopt, this rank makes its call, but contributes nothing.
-ticket offer(nb::handle_t<schedule> self, const std::optional<addresses>& buckets) {
+ticket offer(nb::handle_t<schedule> self, const std::optional<addresses>& buckets, std::uint64_t weight) {
   return offered(self, [&](lsched_schedule* one, lsched_ticket* round) {
-    return lsched_offer(one, buckets ? reinterpret_cast<const void* const*>(buckets->data()) : nullptr, round);
+    const auto places = buckets ? reinterpret_cast<const void* const*>(buckets->data()) : nullptr;
+    return lsched_offer_weighted(one, places, weight, round);
   });
 }
 
-ticket offer_end(nb::handle_t<schedule> self) {
-  return offered(self, [](lsched_schedule* one, lsched_ticket* round) { return lsched_offer_end(one, round); });
+ticket offer_end(nb::handle_t<schedule> self, std::uint64_t weight) {
+  return offered(self, [weight](lsched_schedule* one, lsched_ticket* round) {
+    return lsched_offer_end_weighted(one, weight, round);
+  });
 }
 
 /// Returns the fields of the Python class Report, in the order of that class.
@@ -139,7 +142,7 @@ void add_partial(nb::module_& module) {
   module.attr("LARGEST_PARTIAL") = largest;
   module.def("partial", create, nb::arg(), nb::arg().none(), nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg(),
              nb::arg(), nb::arg().none(), nb::arg(), nb::arg().none(), nb::arg(), nb::arg(), nb::arg());
-  module.def("offer", offer, nb::arg(), nb::arg().none());
+  module.def("offer", offer, nb::arg(), nb::arg().none(), nb::arg());
   module.def("offer_bucket", [](const schedule& of, std::uint32_t index, address bucket) {
     expect(unlocked([&, one = of.get()] { return lsched_offer_bucket(one, index, at(bucket)); }));
   });

@@ -6,6 +6,7 @@ import time
 import numpy as np
 import pytest
 
+import fraction_oracle
 import libsched
 from conftest import LIMIT, as_threads
 from waiting import compute_for
@@ -96,6 +97,33 @@ def test_a_loop_needs_batches_and_steps():
                 break
             round = sums.offer(None).round
             assert sums.skip(round + 100) == 0 or sums.statistics()["rounds"] > round
+
+    as_threads(3, body)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_results_are_the_weighted_means_in_fractions(seed):
+    """Ranks offer with weights, withdraw offers and die. More rounds: python fraction_oracle.py 100000."""
+    fraction_oracle.play(fraction_oracle.trial_of(seed, 200))
+
+
+def test_an_offer_has_a_weight():
+    def body(world):
+        with world.partial(2, "f8", buckets=[1, 1], divisor="offers") as sums:
+            result, weight = np.zeros(2), world.rank + 1
+            report = sums.collect(sums.offer(np.full(2, float(weight)), weight=np.int64(weight)), result, LIMIT)
+            assert (report.offers, report.mine, result[0]) == (6, weight, 14 / 6) and result[0] == result[1]
+            for index in (1, 0):
+                sums.offer_bucket(index, np.ones(1))
+            report = sums.collect(sums.offer_end(weight=weight % 3), result, LIMIT)
+            assert (report.offers, report.mine, report.contributors) == (3, weight % 3, 2) and (result == 1).all()
+            for given in (1.5, -1, 2**64, None):
+                with pytest.raises(libsched.ArgumentError, match="weight is .*: give a whole number"):
+                    sums.offer(result, weight=given)
+            assert sums.offer(None).round == 3
+        with world.partial(2, "f4", op="max") as most:
+            with pytest.raises(libsched.Unsupported, match="cannot take the weight 2"):
+                most.offer(np.ones(2, "f4"), weight=2)
 
     as_threads(3, body)
 
