@@ -8,6 +8,7 @@ import torch.distributed as dist
 
 from .._collective import refusing
 from .._partial import Report
+from .._words import whole_number
 from .._world import World
 from ._hook import Hook, world_and_limit
 from ._wrapper import Wrapper
@@ -26,14 +27,18 @@ class PartialOptimizer(Wrapper):
             opt.step()
         opt.close()
 
-    All ranks create the optimizer. All arguments except lag and divisor must be the same on all ranks:
+    All ranks create the optimizer. All arguments except lag, divisor and weight must be the same on all ranks:
         activation     condition that starts a round: "full", "solo", "majority", "quorum(K)",
                        "deadline(microseconds or auto)" and so on, perhaps with "+every(T)"; None: the calls of three
                        quarters of the ranks, rounded down, which docs/guides/training-loop.md recommends
         lag            treatment of results for which this rank was too late: "latest": only the newest result is
                        used, as in the paper; "accumulate": the sum of the results is used; "history": an inner step
                        is made for each of the last 60 results
-        divisor        divisor of the sums: "ranks", "contributors" or "offers"
+        divisor        divisor of the sums: "ranks", "contributors" or "offers"; None: "offers" with a weight, otherwise
+                       "ranks"
+        weight         weight of this rank's gradients, such as the number of samples or tokens: a whole number, or a
+                       function without arguments, which each step() calls after the closure. With divisor="offers"
+                       the result is the weighted mean. None: 1
         process_group  a group of the backend lsched, or a libsched.World; None: the default group
         timeout        maximum duration of any wait in seconds; None: the group's timeout
         seed           seed of the random draws of the policy
@@ -49,11 +54,14 @@ class PartialOptimizer(Wrapper):
     """
 
     def __init__(self, inner: torch.optim.Optimizer, named_parameters: Iterable[tuple[str, torch.nn.Parameter]], *,
-                 activation: str | None = None, lag: str = "history", divisor: str = "ranks",
-                 process_group: Any = None, timeout: float | None = None, seed: int = 0,
+                 activation: str | None = None, lag: str = "history", divisor: str | None = None,
+                 weight: int | Callable[[], int] | None = None, process_group: Any = None,
+                 timeout: float | None = None, seed: int = 0,
                  on_round: Callable[[Report], None] | None = None) -> None:
         self.world, self._limit = world_and_limit(process_group, timeout)
         with refusing(self.world):
+            if weight is not None and not callable(weight):
+                whole_number(weight, "weight")
             if isinstance(inner, torch.optim.SparseAdam):
                 raise ValueError("SparseAdam needs sparse gradients, but partial sums need dense gradients: use Adam, "
                                  "and layers with sparse=False")
@@ -64,6 +72,7 @@ class PartialOptimizer(Wrapper):
             self._mine, self._result = self.parameters.flagged_vector(), self.parameters.flagged_vector()
         self._on_round = on_round
         self._lag = lag
+        self._weight = 1 if weight is None else weight
         self._ticket: Any = None
         self.report: Report | None = None
         self._rounds_before = 0
@@ -72,6 +81,8 @@ class PartialOptimizer(Wrapper):
         self._differs = False
         if activation is None:
             activation = f"quorum({max(1, 3 * self.world.size // 4)})"
+        if divisor is None:
+            divisor = "ranks" if weight is None else "offers"
         self._options = dict(activation=activation, lag=lag, history=60 if lag == "history" else 0, divisor=divisor,
                              seed=seed, averages_weights=True)
         self._open(passes=0)
@@ -136,10 +147,11 @@ class PartialOptimizer(Wrapper):
             self.inner.step()
             return answer
         contribution = None
+        weight = self._weight() if callable(self._weight) else self._weight
         if not self._has_overflowed():
             self._mine.take_gradients(self._scale())
             contribution = self._mine.flat
-        self._ticket = self.sums.offer(contribution)
+        self._ticket = self.sums.offer(contribution, weight)
         self._collect()
         return answer
 

@@ -97,6 +97,49 @@ def check_a_full_partial_optimizer_is_training_by_one(its):
             assert are_alike(model)
 
 
+def check_weights_make_the_mean_of_all_rows(its):
+    """Rank r has r + 1 rows of each batch, and takes no part in every fifth step."""
+    def rows(rank, i):
+        return 0 if i % 5 == rank else min(rank + 1, 4)
+
+    model = its.net()
+    opt = sgd(model)
+    for i in range(STEPS):
+        opt.zero_grad()
+        torch.cat([model(its.data[rank][i][:rows(rank, i)]) for rank in range(its.size)]).square().mean().backward()
+        opt.step()
+    by_one, mine = weights(model), 0
+    model = its.net()
+    with its.partial(model, activation="full", weight=lambda: mine) as opt:
+        for i in range(STEPS):
+            opt.zero_grad()
+            mine = rows(its.rank, i)
+            if mine:
+                model(its.data[its.rank][i][:mine]).square().mean().backward()
+            opt.step()
+            assert opt.report.last_offers == sum(rows(rank, i) for rank in range(its.size))
+            assert opt.report.mine == mine
+        assert torch.allclose(weights(model), by_one, atol=1e-6)
+        mine = 0.5
+        try:
+            opt.step()
+        except libsched.ArgumentError as error:
+            assert "weight is 0.5" in str(error), error
+        else:
+            raise AssertionError("a step was made")
+        mine = 0
+    model = its.net()
+    with its.partial(model, activation="full", weight=7) as opt:
+        its.train(model, opt)
+        assert torch.allclose(weights(model), its.by_one(), atol=1e-6) and opt.report.last_offers == 7 * its.size
+    try:
+        its.partial(model, weight=-1)
+    except libsched.ArgumentError as error:
+        assert "weight is -1" in str(error), error
+    else:
+        raise AssertionError("created with a negative weight")
+
+
 def check_fused_optimizers_of_parameters_in_any_order_of_memory(its):
     """Fused kernels read weights and gradients in the order in which memory stores their elements."""
     def net():
