@@ -50,7 +50,7 @@ room(libsched/place ops libsched/schedule)
 room(libsched/simulate ops libsched/schedule libsched/trace)
 room(libsched/transport ops)
 room(libsched/partial ops libsched/transport)
-room(libsched/engine ops ops/adasum libsched/schedule libsched/place libsched/analysis libsched/trace libsched/transport
+room(libsched/engine ops ops/elementwise ops/adasum libsched/schedule libsched/place libsched/analysis libsched/trace libsched/transport
   libsched/partial)
 room(libsched/commit ops libsched/analysis libsched/transport libsched/engine)
 room(libsched/session ops libsched/trace libsched/engine libsched/commit)

@@ -1127,6 +1127,20 @@ typedef enum lsched_lag {
                         limit, the newest kept result and the next result are combined */
 } lsched_lag;
 
+/** The rule f by which late contributions are multiplied. Let c be the call of the last offer in a contribution.
+ *   - If a round r > c captures the contribution, the contribution is multiplied by f(r - c).
+ *   - If an offer for call d > c joins the contribution before a capture, the contribution is first multiplied by
+ *     f(d - c). From then on, d takes the place of c.
+ * So f(a) = x^a multiplies an offer for call c by x^(r - c), where r is the round of the capture, or the last call that
+ * has joined the contribution if that call is for a later round. Other rules multiply the factors of the parts of this
+ * wait. lsched_carry keeps all calls. lsched_schedule_save keeps factors, but no calls: loaded offers count as offers
+ * for the next call. Weights and divisors are not multiplied, so a late offer draws a mean towards 0. */
+typedef enum lsched_age {
+  LSCHED_AGE_NONE = 0, /* f(a) = 1 */
+  LSCHED_AGE_TABLE,    /* f(a) = age_factors[a]; beyond the table, the last factor */
+  LSCHED_AGE_INVERSE   /* f(a) = 1 / (1 + a) */
+} lsched_age;
+
 typedef struct lsched_partial_desc {
   size_t struct_size;
   /** The name of the collective. Each line gives the numbers of elements of contribution and result. n is `count`, and
@@ -1165,6 +1179,13 @@ typedef struct lsched_partial_desc {
    * must be LSCHED_SUM. `divisor` must be 0, because an update is always divided by P. */
   const lsched_sparse_desc* sparse;
   const char* elements; /* meaning of the elements, as in lsched_collective_desc; NULL for a sparse_allreduce */
+  /** Only for LSCHED_SUM of floating elements, not for an adasum or a sparse_allreduce. The same on all ranks. Needs
+   * memory for one more contribution. A round that captures a late contribution makes one more pass over the data. */
+  lsched_age age;
+  uint32_t age_count; /* for LSCHED_AGE_TABLE: number of factors, at least 1; otherwise 0 */
+  const double*
+      age_factors; /* for LSCHED_AGE_TABLE: the factors of the ages 0, 1, …, finite and not negative. The first
+                                is 1 */
 } lsched_partial_desc;
 
 /** A report about one round. All ranks whose last collected round is this round get the same bytes. */
@@ -1193,6 +1214,8 @@ typedef struct lsched_report {
                          sparse_allreduce, 0 only means that there is no new round */
   const void* result; /* the result in the memory of the schedule, after an lsched_collect without `buckets`; NULL after
                          all other calls, and if has_result is 0 */
+  double age_factor;  /* the smallest factor by which the rounds from + 1 to `to` have multiplied a contribution of this
+                         rank when they captured it (lsched_age); 1 if no contribution was late */
 } lsched_report;
 
 /** Creates a partial collective, which need not wait for the slowest rank (Li et al., PPoPP 2020). The schedule owns

@@ -1,6 +1,7 @@
 // Partial collectives of the C interface: creation, offers, collect calls, and the calls that all ranks make together
 // (libsched/session/session.h).
 #include <algorithm>
+#include <cmath>
 #include <span>
 #include <vector>
 
@@ -38,9 +39,32 @@ result<divisor> read_partial_divisor(lsched_divisor by) {
   return static_cast<divisor>(by);
 }
 
+result<age_rule> read_age(const lsched_partial_desc& desc) {
+  if (!is_within(desc.age, LSCHED_AGE_NONE, LSCHED_AGE_INVERSE))
+    return argument("age is not an lsched_age: use LSCHED_AGE_NONE, LSCHED_AGE_TABLE or LSCHED_AGE_INVERSE");
+  const bool is_table = desc.age == LSCHED_AGE_TABLE;
+  if (is_table != (desc.age_count > 0) || is_table != (desc.age_factors != nullptr))
+    return argument(
+        "LSCHED_AGE_TABLE needs age_factors and age_count, and other ages have no table: set all of these "
+        "three members, or leave age_factors null and age_count 0");
+  age_rule read{.is_inverse = desc.age == LSCHED_AGE_INVERSE};
+  if (!is_table) return read;
+  read.factors.assign(desc.age_factors, desc.age_factors + desc.age_count);
+  if (read.factors.front() != 1)
+    return argument("age_factors[0] is " + std::to_string(read.factors.front()) +
+                    ", but a contribution of age 0 is not scaled: set age_factors[0] to 1");
+  const auto is_bad = [](double factor) { return !(std::isfinite(factor) && factor >= 0); };
+  if (const auto bad = std::ranges::find_if(read.factors, is_bad); bad != read.factors.end())
+    return argument("age_factors[" + std::to_string(bad - read.factors.begin()) + "] is " + std::to_string(*bad) +
+                    ": give factors that are finite and not negative");
+  return read;
+}
+
 /// Reads the desc. Returns ARGUMENT if an array of the desc is in device memory.
 result<partial_request> read_request(const lsched_world& world, const lsched_partial_desc& desc) {
-  if (auto why = first_on_device({{"buckets", desc.buckets}, {"tensors", desc.tensors}})) return *why;
+  if (auto why =
+          first_on_device({{"buckets", desc.buckets}, {"tensors", desc.tensors}, {"age_factors", desc.age_factors}}))
+    return *why;
   return partial_request{.what = {.collective = view_of(desc.collective),
                                   .algorithm = view_of(desc.algorithm),
                                   .count = desc.count,
@@ -53,7 +77,8 @@ result<partial_request> read_request(const lsched_world& world, const lsched_par
                          .lag = read_lag(desc.lag),
                          .history = desc.history,
                          .divided_by = read_partial_divisor(desc.divisor),
-                         .averages_weights = desc.averages_weights};
+                         .averages_weights = desc.averages_weights,
+                         .age = read_age(desc)};
 }
 
 creation creation_of(planned_partial made, lag_rule lag) {
@@ -67,6 +92,7 @@ result<creation> creation_of(const partial_plan& valid, result<planned_partial> 
   if (!made) return made.error();
   creation all = creation_of(std::move(*made), valid.lag);
   all.request.options.tensors = valid.data.tensors;
+  all.request.options.age = valid.age;
   return all;
 }
 
@@ -151,7 +177,8 @@ lsched_report report_of(const collect_report& report, const void* in_place) {
           .mine = result.mine,
           .staleness = result.staleness,
           .has_result = result.null ? 0 : 1,
-          .result = in_place};
+          .result = in_place,
+          .age_factor = result.age_factor};
 }
 
 /// Repeats `call` on the schedule's session until the call is done, and fills in *report_to unless `report_to` is null.

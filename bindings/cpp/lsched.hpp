@@ -601,6 +601,8 @@ struct partial_options {
   bool averages_weights = false;  ///< if true, model_sync() may be called
   std::uint64_t seed = 0;
   const char* algorithm = nullptr;
+  lsched_age age = LSCHED_AGE_NONE;   ///< rule by which late contributions are multiplied
+  std::vector<double> age_factors{};  ///< for LSCHED_AGE_TABLE
 };
 
 /// Options of a sparse allreduce, as in lsched_sparse_desc. All except `scale` and `image` must be equal on all ranks.
@@ -946,6 +948,9 @@ class [[nodiscard]] world {
     desc.divisor = options.divisor;
     desc.averages_weights = options.averages_weights ? 1 : 0;
     desc.algorithm = options.algorithm;
+    desc.age = options.age;
+    desc.age_factors = options.age_factors.empty() ? nullptr : options.age_factors.data();
+    desc.age_count = static_cast<std::uint32_t>(options.age_factors.size());
     return desc;
   }
 

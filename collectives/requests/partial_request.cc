@@ -1,6 +1,8 @@
 #include "collectives/requests/partial_request.h"
 
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <string_view>
 #include <utility>
 
@@ -50,17 +52,32 @@ result<shape> read_partial_shape(const collective& kind, const partial_request& 
   if (!data) return data;
   if (!what.tensors) return what.tensors.error();
   if (!what.buckets) return what.buckets.error();
+  if (!request.age) return request.age.error();
   const bool averages = request.averages_weights != 0;
   const bool is_float_sum = (data->type == dtype::f32 || data->type == dtype::f64) && is_sum(what);
   if (auto why = first_broken(
           {{averages && (request.averages_weights != 1 || !is_float_sum),
             "averages_weights must be 0, or 1 if the reduction is a sum of f32 or f64"},
            {is_divided(request) && kind.adapts, "an adaptive sum cannot be divided: leave divisor 0"},
+           {request.age->exists() && (kind.adapts || !is_sum(what) || !is_floating(data->type)),
+            "only sums of floating elements are scaled by their age: leave age 0"},
            {averages && &kind != &k_partial_allreduce, "averages_weights: only an allreduce can average weights"}}))
     return *why;
   data->tensors = *what.tensors;
   data->buckets = *what.buckets;
   return data;
+}
+
+/// Returns the factors as hexadecimal numbers, which have all bits.
+std::string text_of(const age_rule& age) {
+  if (age.is_inverse) return " aged by 1/(1+age)";
+  std::string text;
+  for (const double factor : age.factors) {
+    std::array<char, 32> digits;
+    const auto end = std::to_chars(digits.begin(), digits.end(), factor, std::chars_format::hex).ptr;
+    text += (text.empty() ? " aged by " : ",") + std::string(digits.begin(), end);
+  }
+  return text;
 }
 
 std::string text_of_buckets(const shape& data) {
@@ -108,6 +125,7 @@ std::optional<failure> validate_sparse(const partial_request& request, const spa
        {!what.tensors || !what.tensors->empty(), "has no tensors: leave tensors null"},
        {sparse.problem.nans == nan_policy::error, "that is partial cannot refuse rounds: do not set LSCHED_NAN_ERROR"},
        {request.averages_weights != 0, "averages no weights: leave averages_weights 0"},
+       {!request.age || request.age->exists(), "is not scaled by age: leave age 0"},
        {!what.elements.empty(), "has only real elements: leave elements NULL"}},
       "a sparse allreduce ");
 }
@@ -118,7 +136,7 @@ result<planned_partial> partial_plan::make(schedule_cache& made) const {
   const auto chosen = made.get(kind->name, algorithm, data, starts);
   if (!chosen) return chosen.error();
   planned_partial all{agreement_of(*kind, data, chosen->chosen.how->name, elements) + agreement_of(starts) +
-                          (weights ? " averages" : "") + text_of_buckets(data),
+                          (weights ? " averages" : "") + text_of(age) + text_of_buckets(data),
                       chosen->program};
   if (auto why = add_companions(made, all, weights)) return std::move(*why);
   return all;
@@ -147,7 +165,8 @@ result<partial_plan> validate(const partial_request& request) {
                     .data = *data,
                     .starts = *starts,
                     .lag = lag_of(request),
-                    .elements = std::string(request.what.elements)};
+                    .elements = std::string(request.what.elements),
+                    .age = *request.age};
   if (request.averages_weights != 0) made.weights = shape{data->count, data->type, data->what};
   return made;
 }

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "libsched/engine/engine.h"
+#include "ops/elementwise/elementwise.h"
 
 namespace lsched {
 
@@ -14,10 +15,14 @@ std::optional<failure> engine::reserve_partial(instance& inst, const instance_op
   inst.cells[partial.output_buffer].exchangeable = true;
   partial.predecessor = options.predecessor;
   if (partial.predecessor != nullptr && owns(*partial.predecessor)) return std::nullopt;
-  const auto [contributions, results] = combiners_of(partial, *inst.program, options.tensors);
+  auto [contributions, results] = combiners_of(partial, *inst.program, options.tensors);
+  const dtype type = inst.program->buffers()[partial.input_buffer].type;
+  contributions.age = options.age;
+  contributions.scale = find_convert(type, type);
+  const std::uint32_t of_contributions = contribution::k_buffers + (options.age.exists() ? 1 : 0);
   std::vector<std::byte*> memory;
-  for (std::uint32_t i = 0; i < contribution::k_buffers + options.lag.buffers(); ++i) {
-    memory.push_back(own(inst, i < contribution::k_buffers ? contributions.bytes : results.bytes));
+  for (std::uint32_t i = 0; i < of_contributions + options.lag.buffers(); ++i) {
+    memory.push_back(own(inst, i < of_contributions ? contributions.bytes : results.bytes));
     if (memory.back() == nullptr)
       return failure{status::no_memory,
                      "no memory left for contribution and result buffers: set a larger LSCHED_REGION"};
@@ -26,9 +31,9 @@ std::optional<failure> engine::reserve_partial(instance& inst, const instance_op
     partial.memory_for_predecessor = std::move(memory);
     return std::nullopt;
   }
-  partial.offers = std::make_unique<contribution>(contributions, std::span(memory).first<contribution::k_buffers>());
-  partial.results =
-      std::make_unique<delivery>(results, options.lag, std::span(memory).subspan(contribution::k_buffers));
+  partial.offers = std::make_unique<contribution>(contributions, std::span(memory).first<contribution::k_buffers>(),
+                                                  options.age.exists() ? memory[contribution::k_buffers] : nullptr);
+  partial.results = std::make_unique<delivery>(results, options.lag, std::span(memory).subspan(of_contributions));
   partial.rounds_before = options.rounds_before;
   partial.stats = std::make_unique<partial_stats>(options.rounds_before);
   return std::nullopt;

@@ -56,6 +56,8 @@ struct instance_options {
   /// Tensors of a contribution. Captures with kernel::adasum merge each tensor separately. Empty: the contribution is
   /// one tensor.
   std::vector<tensor> tensors{};
+  /// Factors of late contributions. Only for sums of floating elements.
+  age_rule age{};
   /// Functions that ops call. The instance shares ownership.
   std::shared_ptr<functions> local{};
   /// A failed partial instance whose state the new instance takes over; null: none. The contribution and result buffers

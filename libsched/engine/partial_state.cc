@@ -104,7 +104,7 @@ void capture_offers(instance& inst, op_id id, const op& o) {
   mine.tally.leaver = is_last && is_present ? self : k_no_rank;
   if (partial.captured) {
     const contribution::pending& offered = partial.offers->at(*partial.captured);
-    inst.cells[o.c.buffer()].data = offered.data;
+    inst.cells[o.c.buffer()].data = partial.offers->data_for(*partial.captured, counted(inst, inst.round));
     mine.tally.contributors = 1;
     mine.tally.offers = offered.offers;
   }
@@ -128,7 +128,8 @@ segment_state segment_state_of_result(const instance& inst) {
 void publish_result(instance& inst, const round_totals& totals, bool is_null) {
   partial_state& partial = *inst.partial;
   const round_no round = counted(inst, inst.round);
-  const auto [data, mine, since] = partial.captured ? partial.offers->at(*partial.captured) : contribution::pending{};
+  const auto [data, mine, since, newest] =
+      partial.captured ? partial.offers->at(*partial.captured) : contribution::pending{};
   const delivered result{.from = round - 1,
                          .to = round,
                          .contributors = totals.contributors,
@@ -137,6 +138,7 @@ void publish_result(instance& inst, const round_totals& totals, bool is_null) {
                          .in_result = totals.contributors,
                          .ranks = totals.ranks,
                          .mine = mine,
+                         .age_factor = partial.captured ? partial.offers->factor_of(*partial.captured, round) : 1,
                          .staleness = mine == 0 || since >= round ? 0 : round - since,
                          .null = is_null};
   std::byte*& storage = inst.cells[partial.output_buffer].storage;
@@ -163,8 +165,9 @@ void take_over(instance& heir, instance& from) {
   partial_state& ended = *from.partial;
   if (ended.captured) ended.offers->give_back(*std::exchange(ended.captured, std::nullopt));
   if (const auto memory = std::exchange(heir.partial->memory_for_predecessor, {}); !memory.empty()) {
-    ended.offers->move_to(std::span(memory).first<contribution::k_buffers>());
-    ended.results->move_to(std::span(memory).subspan(contribution::k_buffers));
+    const std::size_t of_contributions = ended.offers->memory().size();
+    ended.offers->move_to(std::span(memory).first(of_contributions));
+    ended.results->move_to(std::span(memory).subspan(of_contributions));
   } else {
     std::ranges::copy(std::exchange(from.owned, {}), std::back_inserter(heir.owned));
   }

@@ -49,7 +49,7 @@ void contribution::deposit(const offered& one) {
   if (add_to_pending(one, spare)) return;
   copy(one, buffers_[spare].data);
   buffers_[spare].offers = one.offers;
-  buffers_[spare].since = one.call;
+  buffers_[spare].since = buffers_[spare].newest = one.call;
   pending_.put(spare);
 }
 
@@ -65,12 +65,14 @@ bool contribution::add_to_pending(const offered& one, std::uint32_t sum) {
     copy(one, fresh.data);
     how_.merge(old.data, fresh.data);
   } else {
+    const merging by{factor_of(old.newest, one.call), one.factor};
     for_each_part(one.gradient, how_, [&](const source_part& piece, std::uint64_t begin, std::uint64_t) {
-      combine(old.data + begin, piece, one.factor, fresh.data + begin);
+      combine(old.data + begin, piece, by, fresh.data + begin);
     });
   }
   fresh.offers = saturating_sum(old.offers, one.offers);
   fresh.since = old.since;
+  fresh.newest = std::max(old.newest, one.call);
   if (!pending_.replace(*waiting, sum)) return false;
   spares_.put(*waiting);
   return true;
@@ -86,18 +88,28 @@ void contribution::copy(const offered& one, std::byte* into) const {
   });
 }
 
-// Adds `factor` times the later data to the earlier data. Works in blocks that fit into the first-level cache, so that
-// each vector is read from memory once.
-void contribution::combine(const std::byte* earlier, const source_part& later, std::uint64_t factor,
+// Adds the later data to the earlier data, after both were multiplied by their factors. Works in blocks that fit into
+// the first-level cache, so that each vector is read from memory once.
+void contribution::combine(const std::byte* earlier, const source_part& later, const merging& by,
                            std::byte* into) const {
-  if (factor == 1) return how_.reduce(earlier, later.data, into, later.count);
+  if (by.fade == 1 && by.factor == 1) return how_.reduce(earlier, later.data, into, later.count);
   constexpr std::uint64_t k_block = 1024;
   const std::uint64_t element = how_.bytes / how_.count;
+  alignas(sizeof(std::uint64_t)) std::byte faded[k_block * sizeof(std::uint64_t)];
   for (std::uint64_t first = 0; first < later.count; first += k_block) {
     const std::uint64_t count = std::min(k_block, later.count - first), at = first * element;
-    how_.multiply(later.data + at, into + at, count, factor);
-    how_.reduce(earlier + at, into + at, into + at, count);
+    const std::byte *old = earlier + at, *fresh = later.data + at;
+    if (by.fade != 1) how_.scale(std::exchange(old, faded), count, by.fade, faded);
+    if (by.factor != 1) how_.multiply(std::exchange(fresh, into + at), into + at, count, by.factor);
+    how_.reduce(old, fresh, into + at, count);
   }
+}
+
+std::byte* contribution::data_for(std::uint32_t buffer, round_no round) const {
+  const double factor = factor_of(buffer, round);
+  if (factor == 1) return buffers_[buffer].data;
+  how_.scale(buffers_[buffer].data, how_.count, factor, aged_);
+  return aged_;
 }
 
 void contribution::prepare(std::uint64_t begin, const source_part& one) {
@@ -120,7 +132,7 @@ void contribution::commit(round_no call, std::uint64_t weight) {
   }
   spares_.put(sum);
   buffers_[made].offers = weight;
-  buffers_[made].since = call;
+  buffers_[made].since = buffers_[made].newest = call;
   pending_.put(made);
 }
 
@@ -147,9 +159,10 @@ void contribution::add(const pending& earlier, pending& later) const {
   if (how_.merge)
     how_.merge(earlier.data, later.data);
   else if (how_.count > 0)
-    how_.reduce(earlier.data, later.data, later.data, how_.count);
+    combine(earlier.data, {later.data, how_.count}, {factor_of(earlier.newest, later.newest), 1}, later.data);
   later.offers = saturating_sum(later.offers, earlier.offers);
   later.since = earlier.since;
+  later.newest = std::max(earlier.newest, later.newest);
 }
 
 void contribution::give_back(std::uint32_t buffer) {
@@ -163,14 +176,16 @@ void contribution::give_back(std::uint32_t buffer) {
 std::vector<std::byte*> contribution::memory() const {
   std::vector<std::byte*> all;
   for (const pending& one : buffers_) all.push_back(one.data);
+  if (aged_ != nullptr) all.push_back(aged_);
   return all;
 }
 
-void contribution::move_to(std::span<std::byte* const, k_buffers> memory) {
+void contribution::move_to(std::span<std::byte* const> memory) {
   for (std::uint32_t i = 0; i < k_buffers; ++i) {
     if (!spares_.has(i) && how_.bytes > 0) std::memcpy(memory[i], buffers_[i].data, how_.bytes);
     buffers_[i].data = memory[i];
   }
+  if (aged_ != nullptr) aged_ = memory[k_buffers];  // has no data between rounds
 }
 
 std::vector<std::byte*> delivery::memory() const {
@@ -230,6 +245,7 @@ bool delivery::absorb(slot& into, slot& older) {
   into.what.from = older.what.from;
   into.what.mine = saturating_sum(into.what.mine, older.what.mine);
   into.what.staleness = std::max(into.what.staleness, older.what.staleness);
+  into.what.age_factor = std::min(into.what.age_factor, older.what.age_factor);
   const bool both = !into.what.null && !older.what.null;
   if (lag_.policy != lag_policy::latest) {
     into.what.offers = saturating_sum(into.what.offers, older.what.offers);

@@ -28,9 +28,14 @@
 // gradients in the result, no matter which of them were late. Counts saturate at 2^64-1, so a count is never 0 if there
 // was an offer.
 //
+// A late contribution can be multiplied by a factor that depends on its age (age_rule). offer() multiplies the pending
+// contribution by the factor of the rounds between the two calls. data_for() multiplies the captured contribution by
+// the factor of the rounds from its last call to the round that captures it. Counts are not multiplied.
+//
 // Thread safety: for each instance, one application thread at a time may offer, and one may collect.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -79,6 +84,22 @@ class spares {
   std::atomic<std::uint64_t> bits_;
 };
 
+/// The factors by which contributions are multiplied because of their age, in rounds. The factor of age 0 is 1. Without
+/// `factors` and `is_inverse`, all factors are 1.
+struct age_rule {
+  std::vector<double> factors{};  ///< factors of the ages 0, 1, …; larger ages have the last factor
+  bool is_inverse = false;        ///< the factor is 1 / (1 + age)
+
+  bool exists() const { return is_inverse || !factors.empty(); }
+  double factor_of(round_no age) const {
+    if (is_inverse) return 1 / (1 + static_cast<double>(age));
+    return factors.empty() ? 1 : factors[std::min<round_no>(age, factors.size() - 1)];
+  }
+};
+
+/// Computes to[i] = factor * from[i]. `from` and `to` are disjoint.
+using scale_fn = void (*)(const void* from, std::size_t count, double factor, void* to);
+
 /// The arithmetic that combines two values of an instance.
 struct combiner {
   reduce_fn reduce = nullptr;  ///< elementwise
@@ -87,6 +108,8 @@ struct combiner {
   /// Merges all elements of `earlier` into `later`. If `merge` is empty, `reduce` is used.
   std::function<void(const std::byte* earlier, std::byte* later)> merge{};
   multiply_fn multiply = nullptr;  ///< multiplies a gradient by its weight; null: all weights must be 1
+  age_rule age{};
+  scale_fn scale = nullptr;  ///< multiplies a contribution by the factor of its age; set if `age` exists
 };
 
 /// A part of a contribution or result in the application's memory. The contribution or result is the concatenation of
@@ -107,10 +130,12 @@ class contribution {
     std::byte* data = nullptr;
     std::uint64_t offers = 0;  ///< sum of the weights of the offers
     round_no since = 0;        ///< round for which the first of these offers was made
+    round_no newest = 0;       ///< round for which the last of these offers was made; the age counts from this round
   };
 
-  contribution(combiner how, std::span<std::byte* const, k_buffers> memory)
-      : how_(std::move(how)), buffers_{{memory[0]}, {memory[1]}, {memory[2]}, {memory[3]}} {}
+  /// `aged` is the memory for a captured contribution that is scaled because of its age. Without ages, null.
+  contribution(combiner how, std::span<std::byte* const, k_buffers> memory, std::byte* aged = nullptr)
+      : how_(std::move(how)), buffers_{{memory[0]}, {memory[1]}, {memory[2]}, {memory[3]}}, aged_(aged) {}
 
   /// Application: adds a gradient to the pending contribution. `call` is the round that the application calls for with
   /// this offer. `weight` is at least 1. Reads the gradient once, or twice if a capture takes the pending buffer
@@ -125,8 +150,8 @@ class contribution {
   /// Returns the buffers. The owner frees them after this object is destroyed.
   std::vector<std::byte*> memory() const;
   /// Engine, while the application makes no calls: copies the contributions to other memory, and uses that memory from
-  /// now on.
-  void move_to(std::span<std::byte* const, k_buffers> memory);
+  /// now on. `memory` must have as many buffers as memory().
+  void move_to(std::span<std::byte* const> memory);
 
   /// Application: copies a part of a gradient to a spare buffer, beginning at element `begin`. After all parts,
   /// commit() adds the whole gradient. Between the first prepare() and commit(), offer() must not be called.
@@ -165,6 +190,12 @@ class contribution {
   void give_back(std::uint32_t buffer);
 
   const pending& at(std::uint32_t buffer) const { return buffers_[buffer]; }
+
+  /// Returns the factor of a captured contribution in a round.
+  double factor_of(std::uint32_t buffer, round_no round) const { return factor_of(buffers_[buffer].newest, round); }
+  /// Engine: returns the data of a captured contribution for a round. If the factor is not 1, this is a scaled copy,
+  /// because give_back() and offer() need the original.
+  std::byte* data_for(std::uint32_t buffer, round_no round) const;
   void done(std::uint32_t buffer) { spares_.put(buffer); }
 
  private:
@@ -179,11 +210,19 @@ class contribution {
   void copy(const offered& one, std::byte* into) const;
   void deposit(const offered& one);
   bool add_to_pending(const offered& one, std::uint32_t sum);
-  void combine(const std::byte* earlier, const source_part& later, std::uint64_t factor, std::byte* into) const;
+  double factor_of(round_no earlier, round_no later) const {
+    return earlier < later ? how_.age.factor_of(later - earlier) : 1;
+  }
+  struct merging {
+    double fade;           ///< factor of the earlier data, because of its age
+    std::uint64_t factor;  ///< factor of the later data, because of its weight
+  };
+  void combine(const std::byte* earlier, const source_part& later, const merging& by, std::byte* into) const;
   void add(const pending& earlier, pending& later) const;
 
   combiner how_;
   pending buffers_[k_buffers];
+  std::byte* aged_;
   std::optional<std::uint32_t> prepared_;  ///< application only: buffer that prepare() fills
   place pending_;
   std::atomic<bool> has_left_{false};
@@ -202,6 +241,7 @@ struct delivered {
   std::uint64_t in_result = 0;  ///< with lag_policy::latest: number of contributors of the result
   std::uint64_t ranks = 0;      ///< size of the world of round `to`
   std::uint64_t mine = 0;       ///< sum of the weights of this rank's offers in the rounds (from, to]
+  double age_factor = 1;        ///< smallest factor of an age by which a round multiplied a contribution of this rank
   round_no staleness = 0;       ///< maximum number of rounds from an offer of this rank to the round that includes it
   bool null = true;             ///< no rank contributed: there is no result
 };

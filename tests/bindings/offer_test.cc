@@ -311,6 +311,79 @@ TEST(offer, has_a_weight_and_results_are_weighted_means) {
   }
 }
 
+/// Rank 1 makes rounds 1 to 3 alone, and rank 0 then offers for round 1. So the offer of rank 0 is 3 rounds late in
+/// round 4.
+TEST(offer, that_is_late_is_multiplied_by_the_factor_of_its_age) {
+  const std::array<double, 3> table{1, 0.5, 0.125};
+  struct expectation {
+    lsched_age age;
+    double factor;
+  };
+  for (const auto& [age, factor] :
+       {expectation{LSCHED_AGE_NONE, 1}, expectation{LSCHED_AGE_TABLE, 0.125}, expectation{LSCHED_AGE_INVERSE, 0.25}}) {
+    lsched_partial_desc desc = desc_of(2);
+    desc.dtype = LSCHED_F32;
+    desc.activation = "solo";
+    desc.divisor = LSCHED_DIVIDE_BY_OFFERS;
+    desc.age = age;
+    if (age == LSCHED_AGE_TABLE) desc.age_factors = table.data(), desc.age_count = table.size();
+    partial_world world(2, desc);
+    std::vector<float> fours(2, 4), result(2);
+    const auto take = [&](const lsched_ticket& ticket) {
+      lsched_report report{.struct_size = sizeof report};
+      EXPECT_EQ(lsched_collect(ticket, one_bucket(result.data()), k_limit_ns, &report, nullptr), LSCHED_OK);
+      return report;
+    };
+    for (int round = 1; round <= 3; ++round) (void)take(offer_weighted(world.its[1], fours.data(), 1));
+    (void)take({world.its[0], 3});
+    (void)offer_weighted(world.its[0], fours.data(), 3);
+    const lsched_report others = take(offer_weighted(world.its[1], fours.data(), 1));
+    const lsched_report mine = take({world.its[0], 4});
+    EXPECT_EQ(others.offers, 4u);
+    EXPECT_EQ(others.age_factor, 1);
+    EXPECT_EQ(mine.staleness, 3u);
+    EXPECT_EQ(mine.age_factor, factor);
+    EXPECT_EQ(mine.offers, 4u) << "an age changes no weight";
+    EXPECT_EQ(result, std::vector<float>(2, static_cast<float>((3 * 4 * factor + 4) / 4)));
+  }
+}
+
+TEST(offer, has_ages_that_all_ranks_share) {
+  const std::array<double, 2> halves{1, 0.5}, thirds{1, 1.0 / 3}, late{0.5, 0.5}, negative{1, -1};
+  std::array<lsched_world*, 2> worlds{};
+  ASSERT_EQ(testing::open_threads(2, nullptr, worlds.data(), nullptr), LSCHED_OK);
+  for (lsched_world* const one : worlds) EXPECT_EQ(lsched_world_set(one, LSCHED_NONBLOCKING, 1), LSCHED_OK);
+  const auto create = [&](const auto& change) {
+    std::array<lsched_schedule*, 2> its{};
+    lsched_status answer = LSCHED_OK;
+    for (std::size_t r = 0; r < 2; ++r) {
+      lsched_partial_desc desc = desc_of(2);
+      desc.dtype = LSCHED_F64;
+      change(desc, r);
+      (void)lsched_partial_create(worlds[r], &desc, &its[r], nullptr);
+    }
+    for (lsched_schedule* const one : its) {
+      if (one != nullptr) answer = lsched_create_wait(one, k_limit_ns, nullptr);
+      if (one == nullptr) answer = LSCHED_ERR_ARGUMENT;
+    }
+    for (lsched_schedule* const one : its) (void)lsched_schedule_destroy(one, k_limit_ns, nullptr);
+    return answer;
+  };
+  const auto table = [](lsched_partial_desc& desc, const std::array<double, 2>& factors) {
+    desc.age = LSCHED_AGE_TABLE, desc.age_factors = factors.data(), desc.age_count = 2;
+  };
+  EXPECT_EQ(create([&](auto& desc, auto) { table(desc, thirds); }), LSCHED_OK);
+  EXPECT_EQ(create([&](auto& desc, auto r) { table(desc, r == 0 ? halves : thirds); }), LSCHED_ERR_MISMATCH);
+  EXPECT_EQ(create([&](auto& desc, auto r) { desc.age = r == 0 ? LSCHED_AGE_NONE : LSCHED_AGE_INVERSE; }),
+            LSCHED_ERR_MISMATCH);
+  EXPECT_EQ(create([&](auto& desc, auto) { table(desc, late); }), LSCHED_ERR_ARGUMENT);
+  EXPECT_EQ(create([&](auto& desc, auto) { table(desc, negative); }), LSCHED_ERR_ARGUMENT);
+  EXPECT_EQ(create([&](auto& desc, auto) { table(desc, halves), desc.age_count = 0; }), LSCHED_ERR_ARGUMENT);
+  EXPECT_EQ(create([&](auto& desc, auto) { desc.age = static_cast<lsched_age>(3); }), LSCHED_ERR_ARGUMENT);
+  EXPECT_EQ(create([&](auto& desc, auto) { table(desc, halves), desc.dtype = LSCHED_I32; }), LSCHED_ERR_ARGUMENT);
+  for (lsched_world* const one : worlds) EXPECT_EQ(lsched_world_close(one), LSCHED_OK);
+}
+
 TEST(offer, of_a_weight_keeps_the_weight_in_buckets_and_in_an_image) {
   partial_world world(2, desc_of(2));
   lsched_schedule* const one = world.its[0];

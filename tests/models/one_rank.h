@@ -54,6 +54,7 @@ kernel_fn find(kernel, dtype) {  // other threads may run while the kernel runs
 // No scenario combines contributions, so there are no sums, means or Adasum.
 reduce_fn find_reduce(kernel, dtype) { return nullptr; }
 multiply_fn find_multiply(dtype) { return nullptr; }
+convert_fn find_convert(dtype, dtype) { return nullptr; }
 dot_norms_fn find_dot_norms(dtype) { return nullptr; }
 scaled_add_fn find_scaled_add(dtype) { return nullptr; }
 adasum_coefficients adasum_coefficients_of(const double*) { return {}; }

@@ -12,7 +12,7 @@ from ._collective import collective_call
 from ._errors import ArgumentError, Error, Mismatch, StateError
 from ._memory import NOTHING, Memory, look_at_host
 from ._schedule import Schedule, Ticket
-from ._words import (DIVISORS, DTYPE_NAMES, ITEM_BYTES, LAGS, dtype_kind, dtype_number, number_of,
+from ._words import (age_numbers, DIVISORS, DTYPE_NAMES, ITEM_BYTES, LAGS, dtype_kind, dtype_number, number_of,
                      reduction_number, tensor_numbers, text_of, whole_number)
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ class Report(NamedTuple):
     mine: int  #: sum of the weights of the offers of this rank in the result
     staleness: int  #: maximum number of rounds by which an offer of this rank was late
     has_result: bool  #: False: no rank has contributed, and the result array was not written
+    age_factor: float  #: smallest factor of an age by which a round has multiplied a contribution of this rank
 
 
 class Partial(Schedule):
@@ -60,6 +61,8 @@ class Partial(Schedule):
         algorithm         a name that `lsched list` shows
         averages_weights  True: model_sync() will be called
         tensors           for "adasum": (begin, count) of each tensor, without gaps
+        age               multiplies late contributions: "inverse": by 1/(1+age); a list: by the factors of the ages 0,
+                          1, …; None: by 1. The age is in rounds (lsched_age in lsched.h)
         sparse            k, or a dict of the options of World.sparse_allreduce; makes the collective a sparse allreduce
         joins             True: joins the schedule that the other ranks carry() to the world
 
@@ -326,8 +329,8 @@ def _samplers_of(batches: Any) -> Iterator[Any]:
 def make_partial(world: World, count: int, dtype: Any, *, collective: str | None = None,
                  buckets: Sequence[int] | None = None, op: str | None = "sum", activation: str = "full",
                  lag: str = "latest", divisor: str | None = None, algorithm: str | None = None,
-                 tensors: Sequence[tuple[int, int]] | None = None, sparse: Any = None, joins: bool = False,
-                 **numbers: Any) -> Partial:
+                 tensors: Sequence[tuple[int, int]] | None = None, age: str | Sequence[float] | None = None,
+                 sparse: Any = None, joins: bool = False, **numbers: Any) -> Partial:
     from ._sparse import request_of
 
     number, kind = dtype_number(dtype), dtype_kind(dtype)
@@ -352,7 +355,7 @@ def make_partial(world: World, count: int, dtype: Any, *, collective: str | None
     start = text_of(activation, "activation") or ""
     handle = _core.partial(world, text_of(collective, "collective"), sizes, number, reduction, start,
                            number_of(LAGS, lag, "lag"), number_of(DIVISORS, divisor, "divisor"),
-                           text_of(algorithm, "algorithm"), cuts, wanted, kind, numbers, bool(joins))
+                           text_of(algorithm, "algorithm"), cuts, wanted, kind, *age_numbers(age), numbers, bool(joins))
     made = Partial(world, handle)
     made._dtype, made._kind = number, kind
     made._count = made._result_count = count

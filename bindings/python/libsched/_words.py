@@ -75,6 +75,21 @@ def tensor_numbers(tensors: Iterable[Any]) -> list[int]:
     return numbers
 
 
+def age_numbers(age: Any) -> tuple[int, list[float]]:
+    """Returns the number of an age rule, and the factors of a table. Raises ArgumentError for other values."""
+    if age is None:
+        return 0, []
+    if isinstance(age, str) and age == "inverse":
+        return 2, []
+    try:
+        factors = [] if isinstance(age, str) else [float(each) for each in age]
+    except (TypeError, ValueError):
+        factors = []
+    if not factors:
+        raise ArgumentError(f"age is {age!r}: give 'inverse', a list of factors, or None", "LSCHED_ERR_ARGUMENT")
+    return 1, factors
+
+
 def text_of(given: Any, what: str) -> str | None:
     """Returns `given`, which must be a text or None. Raises ArgumentError for other values."""
     if given is not None and not isinstance(given, str):

@@ -19,7 +19,8 @@ using limit = std::optional<double>;
 address create(const world& in, std::optional<std::string> collective, const std::vector<std::uint64_t>& buckets,
                int dtype, int reduction, const std::string& activation, int lag, int divisor,
                std::optional<std::string> algorithm, const std::vector<std::uint64_t>& tensors,
-               const sparse_request* sparse, const std::string& elements, const nb::dict& numbers, bool joins) {
+               const sparse_request* sparse, const std::string& elements, int age,
+               const std::vector<double>& age_factors, const nb::dict& numbers, bool joins) {
   std::vector<lsched_tensor> table;
   for (std::size_t i = 0; i + 1 < tensors.size(); i += 2) table.push_back({tensors[i], tensors[i + 1]});
   lsched_partial_desc desc{.struct_size = sizeof desc,
@@ -35,7 +36,10 @@ address create(const world& in, std::optional<std::string> collective, const std
                            .tensors = table.empty() ? nullptr : table.data(),
                            .tensor_count = table.size(),
                            .sparse = sparse,
-                           .elements = elements.c_str()};
+                           .elements = elements.c_str(),
+                           .age = static_cast<lsched_age>(age),
+                           .age_count = static_cast<std::uint32_t>(age_factors.size()),
+                           .age_factors = age_factors.empty() ? nullptr : age_factors.data()};
 #define LSCHED_NUMBER(name) \
   if (numbers.contains(#name)) desc.name = nb::cast<decltype(desc.name)>(numbers[#name]);
 #include "lsched_partial_numbers.h"
@@ -72,7 +76,7 @@ ticket offer_end(nb::handle_t<schedule> self, std::uint64_t weight) {
 /// Returns the fields of the Python class Report, in the order of that class.
 nb::tuple told_of(const lsched_report& of) {
   return nb::make_tuple(of.last.round, of.last.contributors, of.last.offers, of.last.ranks, of.from, of.to, of.round,
-                        of.offers, of.mine, of.staleness, of.has_result != 0);
+                        of.offers, of.mine, of.staleness, of.has_result != 0, of.age_factor);
 }
 
 /// Calls wait() with `attempt(timeout_ns, report, diagnostic)`, and returns the report.
@@ -141,7 +145,8 @@ void add_partial(nb::module_& module) {
 #undef LSCHED_NUMBER
   module.attr("LARGEST_PARTIAL") = largest;
   module.def("partial", create, nb::arg(), nb::arg().none(), nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg(),
-             nb::arg(), nb::arg().none(), nb::arg(), nb::arg().none(), nb::arg(), nb::arg(), nb::arg());
+             nb::arg(), nb::arg().none(), nb::arg(), nb::arg().none(), nb::arg(), nb::arg(), nb::arg(), nb::arg(),
+             nb::arg());
   module.def("offer", offer, nb::arg(), nb::arg().none(), nb::arg());
   module.def("offer_bucket", [](const schedule& of, std::uint32_t index, address bucket) {
     expect(unlocked([&, one = of.get()] { return lsched_offer_bucket(one, index, at(bucket)); }));

@@ -1,8 +1,9 @@
-"""An oracle for weights: recomputes every result of a partial schedule in fractions, while ranks drop offers and die.
+"""An oracle for weights and ages: recomputes every result in fractions, while ranks withdraw offers and die.
 
 Each rank is a process, and writes its offers and results to a log. After the run the oracle finds the offers that each
 round contains from the counted weights, computes the weighted mean in fractions, and compares all bits. Element r of an
-offer of rank r is 1, and the last elements are random integers, so that sums are exact before the division.
+offer of rank r is 1, and the last elements are random integers, so that sums are exact before the division. With ages
+whose factors are powers of two, the sums are exact, too. Other ages are compared with a tolerance.
 
     python fraction_oracle.py 100000        # number of rounds, in trials of 5000 rounds
 """
@@ -31,6 +32,16 @@ class Trial(NamedTuple):
     rounds: int
     activation: str
     deaths: int = 0
+    age: str | None = None
+
+    def age_option(self):
+        return [0.5**a for a in range(9)] if self.age == "halves" else self.age
+
+    def factor(self, rounds: int) -> Fraction:
+        """Returns the factor of an age."""
+        if self.age is None or rounds <= 0:
+            return Fraction(1)
+        return Fraction(1, 1 + rounds) if self.age == "inverse" else Fraction(1, 2**min(rounds, 8))
 
     def deaths_by_rank(self) -> dict[int, int]:
         """Returns the round after which each dying rank ends."""
@@ -53,7 +64,7 @@ class Rank:
         self.vector = numpy.zeros(trial.ranks + DATA)
         self.result = numpy.zeros(trial.ranks + DATA)
         self.sums = world.partial(trial.ranks + DATA, "f8", activation=trial.activation, lag="history", history=60,
-                                  divisor="offers", seed=trial.seed)
+                                  divisor="offers", seed=trial.seed, age=trial.age_option())
 
     def run(self) -> None:
         dies_after = self.trial.deaths_by_rank().get(self.me)
@@ -99,7 +110,7 @@ class Rank:
     def note(self, report) -> None:
         if report.to > report.from_:
             bits = self.result.tobytes().hex() if report.has_result else "-"
-            self.write("r", report.from_, report.to, report.mine, report.offers, bits)
+            self.write("r", report.from_, report.to, report.mine, report.offers, bits, report.age_factor)
 
     def write(self, *words) -> None:
         self.log.write((" ".join(map(str, words)) + "\n").encode())
@@ -134,6 +145,7 @@ class Record(NamedTuple):
     mine: int
     offers: int
     bits: str
+    age_factor: float
 
 
 class Log:
@@ -153,7 +165,8 @@ class Log:
                 else:
                     begin, self.last = int(words[0]), int(words[1])
                     if begin + 1 == self.last:
-                        self.records[self.last] = Record(int(words[2]), int(words[3]), words[4])
+                        self.records[self.last] = Record(int(words[2]), int(words[3]), words[4],
+                                                         float(words[5]))
         self.weights = sum(each.weight for each in self.offers)
 
     def _withdraw(self, weight: int) -> None:
@@ -164,21 +177,37 @@ class Log:
         assert weight == 0, "withdraw() has returned a number that is not the weight of the last offers"
 
 
+def factors_of(trial: Trial, offers: list[Offer], round_: int) -> tuple[list[Fraction], Fraction]:
+    """Returns the factors of the offers of one rank in a round, and the factor at the capture (lsched_age)."""
+    factors: list[Fraction] = []
+    newest = 0
+    for each in offers:
+        if factors:
+            factors = [factor * trial.factor(each.call - newest) for factor in factors]
+        factors.append(Fraction(1))
+        newest = max(newest, each.call)
+    last = trial.factor(round_ - newest) if offers else Fraction(1)
+    return [factor * last for factor in factors], last
+
+
 def exact_result(trial: Trial, parts: dict[int, list[Offer]], round_: int) -> list[Fraction]:
     """Returns the weighted mean of the offers. `parts` has the offers of each rank in the round."""
     sums = [Fraction(0)] * (trial.ranks + DATA)
     for rank, offers in parts.items():
-        for each in offers:
-            sums[rank] += each.weight
+        for each, factor in zip(offers, factors_of(trial, offers, round_)[0]):
+            sums[rank] += factor * each.weight
             for i, value in enumerate(each.data):
-                sums[trial.ranks + i] += each.weight * value
+                sums[trial.ranks + i] += factor * each.weight * value
     weights = sum(each.weight for offers in parts.values() for each in offers)
     return [each / weights for each in sums]
 
 
 def fits(trial: Trial, parts: dict[int, list[Offer]], round_: int, bits: str) -> bool:
     got = struct.unpack(f"{trial.ranks + DATA}d", bytes.fromhex(bits))
-    return all(each == float(exact) for each, exact in zip(got, exact_result(trial, parts, round_)))
+    exact = exact_result(trial, parts, round_)
+    if trial.age == "inverse":
+        return all(abs(each - float(right)) <= 1e-12 * 1000 for each, right in zip(got, exact))
+    return all(each == float(right) for each, right in zip(got, exact))
 
 
 def first_offers(offers: list[Offer], begin: int, weight: int) -> int | None:
@@ -190,12 +219,13 @@ def first_offers(offers: list[Offer], begin: int, weight: int) -> int | None:
     return end if weight == 0 else None
 
 
-def check(trial: Trial, directory: str) -> int:
-    """Checks the logs of all ranks. Returns the number of rounds that the survivors have repeated."""
+def check(trial: Trial, directory: str) -> tuple[int, int]:
+    """Checks the logs of all ranks. Returns the number of rounds that the survivors have repeated, and the number of
+    contributions that were scaled because of their age."""
     logs = [Log(os.path.join(directory, str(rank))) for rank in range(trial.ranks)]
     dead = trial.deaths_by_rank()
     alive = [rank for rank in range(trial.ranks) if rank not in dead]
-    places, repeated = [0] * trial.ranks, 0
+    places, repeated, late = [0] * trial.ranks, 0, 0
     for round_ in range(1, max(log.last for log in logs) + 1):
         records = {rank: logs[rank].records[round_] for rank in [*alive, *dead] if round_ in logs[rank].records}
         assert any(rank in alive for rank in records), f"no survivor has collected round {round_} by itself"
@@ -220,16 +250,20 @@ def check(trial: Trial, directory: str) -> int:
             weights = sum(each.weight for offers in parts.values() for each in offers)
             if weights == agreed.offers and (weights == 0) == (agreed.bits == "-") and (
                     weights == 0 or fits(trial, parts, round_, agreed.bits)):
+                for rank, each in records.items():
+                    factor = factors_of(trial, parts[rank], round_)[1]
+                    assert each.age_factor == float(factor), f"round {round_}: {each} on rank {rank}, not {factor}"
+                    late += factor != 1
                 places = list(choice)
                 break
         else:
             raise AssertionError(f"round {round_} is not the weighted mean of the next offers: {agreed}, {places}")
     for rank in alive:
         assert places[rank] == len(logs[rank].offers), f"offers of rank {rank} were not delivered"
-    return repeated
+    return repeated, late
 
 
-def play(trial: Trial) -> int:
+def play(trial: Trial) -> tuple[int, int]:
     """Runs a trial in processes of `lsched run`, and checks the logs."""
     from conftest import launch
 
@@ -249,17 +283,22 @@ ACTIVATIONS = ("quorum(2)", "majority", "solo", "quorum(3)+every(8)", "full")
 
 
 def trial_of(seed: int, rounds: int) -> Trial:
-    return Trial(seed, (5, 3, 4, 6)[seed % 4], rounds, ACTIVATIONS[seed % len(ACTIVATIONS)], seed % 3)
+    age = (None, "halves", "inverse")[seed // 2 % 3]
+    # After a death, the offers of a failed round join the pending offers at once. So only exponential ages are exact.
+    deaths = 0 if age == "inverse" else seed % 3
+    return Trial(seed, (5, 3, 4, 6)[seed % 4], rounds, ACTIVATIONS[seed % len(ACTIVATIONS)], deaths, age)
 
 
 def main() -> None:
-    rounds, repeated, dead = int(sys.argv[1]), 0, 0
+    rounds, repeated, late, dead = int(sys.argv[1]), 0, 0, 0
     trials = [trial_of(seed, min(5000, rounds)) for seed in range(-(-rounds // 5000))]
     for trial in trials:
-        repeated += play(trial)
+        found = play(trial)
+        repeated, late = repeated + found[0], late + found[1]
         dead += trial.deaths
         print(trial, "passed", flush=True)
-    print(f"{sum(trial.rounds for trial in trials)} rounds, {dead} deaths, {repeated} repeated rounds: all bits right")
+    print(f"{sum(trial.rounds for trial in trials)} rounds, {dead} deaths, {repeated} repeated rounds, {late} scaled "
+          "contributions: all results right")
 
 
 if __name__ == "__main__":

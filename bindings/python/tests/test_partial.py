@@ -128,6 +128,30 @@ def test_an_offer_has_a_weight():
     as_threads(3, body)
 
 
+def test_a_late_offer_is_scaled_by_its_age():
+    """Rank 1 makes rounds 1 and 2 alone. So the first offer of rank 0 is 2 rounds late in round 3."""
+
+    def body(world):
+        result = np.zeros(1)
+        for age, factor in ((None, 1), ("inverse", 1 / 3), ([1, 0.5], 0.5), (np.array([1, 0.5, 0.25, 0]), 0.25)):
+            with world.partial(1, "f8", activation="solo", age=age) as sums, world.barrier() as meet:
+                for _ in range(2 * world.rank):
+                    sums.collect(sums.offer(np.ones(1)), result, LIMIT)
+                meet.run(LIMIT)
+                ticket = sums.offer(np.ones(1)) if world.rank == 0 else None
+                meet.run(LIMIT)
+                report = sums.collect(ticket or sums.offer(np.ones(1)), result, LIMIT)
+                while report.to < 3:
+                    report = sums.collect(ticket, result, LIMIT)
+                assert (report.age_factor, report.offers) == (1 if world.rank == 1 else factor, 2)
+                assert result[0] == 1 + factor
+        for wrong in ("x", [], [0.5], [1, -1], 3):
+            with pytest.raises(libsched.ArgumentError, match="age"):
+                world.partial(1, "f8", age=wrong)
+
+    as_threads(2, body)
+
+
 @pytest.mark.parametrize("until", [2.5, None, "3", 2**63])
 def test_a_loop_ends_with_a_whole_number_on_all_ranks(until):
     def body(world):

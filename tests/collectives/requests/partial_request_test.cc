@@ -35,6 +35,11 @@ TEST(partial_requests, that_are_wrong_are_refused) {
             "averages_weights must be 0, or 1 if the reduction is a sum of f32 or f64");
   EXPECT_EQ(error_of([](auto& r) { r.what.collective = "allgather", r.averages_weights = 1; }),
             "averages_weights: only an allreduce can average weights");
+  const std::string no_age = "only sums of floating elements are scaled by their age: leave age 0";
+  EXPECT_EQ(error_of([](auto& r) { r.age->is_inverse = true; }), "");
+  EXPECT_EQ(error_of([](auto& r) { r.age->is_inverse = true, r.what.reduction = kernel::max; }), no_age);
+  EXPECT_EQ(error_of([](auto& r) { r.age->factors = {1, 0.5}, r.what.type = dtype::i64; }), no_age);
+  EXPECT_EQ(error_of([](auto& r) { r.age->is_inverse = true, r.what.collective = "adasum"; }), no_age);
   EXPECT_EQ(error_of([](auto& r) { r.what.collective = "bcast"; }).find("\"bcast\" has no partial form"), 0u);
 }
 
@@ -42,13 +47,14 @@ TEST(partial_requests, have_companions_and_name_them_in_the_agreement) {
   partial_request request = request_for("allreduce");
   request.what.buckets = std::vector<std::uint64_t>{2, 4};
   request.averages_weights = 1;
+  request.age->factors = {1, 0.5};
   for (const rank size : {5, 6, 7, 8}) {
     schedule_cache schedules({1, size}, {});
     const auto made = validate(request)->make(schedules);
     ASSERT_TRUE(made) << made.error().text;
     EXPECT_EQ(
-        made->agreement.find("partial_allreduce recursive_doubling sum f32 count 6 quorum(5) seed 7 averages in 2 "
-                             "buckets 2+4 with agreement by "),
+        made->agreement.find("partial_allreduce recursive_doubling sum f32 count 6 quorum(5) seed 7 averages aged by "
+                             "1p+0,1p-1 in 2 buckets 2+4 with agreement by "),
         0u)
         << made->agreement;
     ASSERT_EQ(made->companions.size(), 2u);
@@ -85,7 +91,10 @@ TEST(partial_requests, of_sparse_sums_agree_with_the_sparse_request) {
   EXPECT_EQ(choice.problem.period, sparse_problem{}.period);
   request.what.count = 7;
   EXPECT_EQ(error(), "a sparse allreduce needs the count and dtype of the partial desc: set the same values in both");
-  request.what.count = 6, request.what.algorithm = "auto";
+  request.what.count = 6, request.age->is_inverse = true;
+  EXPECT_EQ(error(), "a sparse allreduce is not scaled by age: leave age 0");
+  request.age = age_rule{};
+  request.what.algorithm = "auto";
   EXPECT_EQ(error(), "a sparse allreduce takes its algorithm from its own desc: leave algorithm NULL");
 }
 

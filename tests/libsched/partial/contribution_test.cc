@@ -24,6 +24,16 @@ combiner adds() {
   return {find_reduce(kernel::sum, dtype::u64), k_count, sizeof(values), {}, find_multiply(dtype::u64)};
 }
 
+/// Every round doubles a late contribution, up to 5 rounds. With u64, factors above 1 keep the arithmetic exact.
+combiner ages() {
+  combiner how = adds();
+  how.age.factors = {1, 2, 4, 8, 16, 32};
+  how.scale = [](const void* from, std::size_t count, double factor, void* to) {
+    find_multiply(dtype::u64)(from, to, count, static_cast<std::uint64_t>(factor));
+  };
+  return how;
+}
+
 std::byte* bytes_of(values& from) { return reinterpret_cast<std::byte*>(from.data()); }
 
 /// Returns a gradient whose elements all differ, so that tests detect swapped buffers and mixtures of gradients.
@@ -44,13 +54,13 @@ values values_at(const std::byte* from) {
 }
 
 struct contribution_bench {
-  explicit contribution_bench(combiner how = adds()) : place(std::move(how), places()) {}
+  explicit contribution_bench(combiner how = adds()) : place(std::move(how), places(), bytes_of(aged)) {}
   std::array<std::byte*, contribution::k_buffers> places() {
     std::array<std::byte*, contribution::k_buffers> all;
     std::ranges::transform(memory, all.begin(), bytes_of);
     return all;
   }
-  values memory[contribution::k_buffers]{};
+  values memory[contribution::k_buffers]{}, aged{};
   contribution place;
 };
 
@@ -147,6 +157,55 @@ TEST(contribution, weights_multiply_gradients_and_are_counted) {
   EXPECT_EQ(it.place.withdraw(), UINT64_MAX);
 }
 
+TEST(contribution, ages_multiply_late_gradients_once) {
+  contribution_bench it(ages());
+  values one = gradient_of(1), two = gradient_of(2), three = gradient_of(3), expected{};
+  it.place.offer(bytes_of(one), 3);
+  const auto first = it.place.capture().buffer;
+  ASSERT_TRUE(first.has_value());
+  for (const round_no in_time : {2u, 3u}) {
+    EXPECT_EQ(it.place.factor_of(*first, in_time), 1);
+    EXPECT_EQ(it.place.data_for(*first, in_time), it.place.at(*first).data) << "copied without need";
+  }
+  add(expected, one, 4);
+  EXPECT_EQ(values_at(it.place.data_for(*first, 5)), expected);
+  EXPECT_EQ(values_at(it.place.at(*first).data), one) << "the original was changed";
+  it.place.offer(bytes_of(two), 5, 3);
+  it.place.give_back(*first);  // the round has failed, so its factor does not count
+  add(expected, two, 3);
+  EXPECT_EQ(it.place.withdraw(), 4u);
+  it.place.offer(bytes_of(one), 3);
+  it.place.offer(bytes_of(two), 5, 3);
+  it.place.prepare(0, {bytes_of(three), k_count});
+  it.place.commit(6, 5);
+  values merged{}, late{};
+  add(merged, expected, 2), add(merged, three, 5), add(late, merged, 32);
+  const auto second = it.place.capture().buffer;
+  ASSERT_TRUE(second.has_value());
+  EXPECT_EQ(it.place.at(*second).offers, 9u) << "an age changes no weight";
+  EXPECT_EQ(it.place.at(*second).since, 3u);
+  EXPECT_EQ(values_at(it.place.data_for(*second, 6)), merged);
+  EXPECT_EQ(it.place.factor_of(*second, 99), 32);
+  EXPECT_EQ(values_at(it.place.data_for(*second, 99)), late);
+  it.place.offer(bytes_of(one), 8);
+  it.place.give_back(*second);
+  const auto third = it.place.capture().buffer;
+  ASSERT_TRUE(third.has_value());
+  values last = one;
+  add(last, merged, 4);
+  EXPECT_EQ(values_at(it.place.data_for(*third, 8)), last);
+}
+
+TEST(contribution, the_inverse_of_the_age_needs_no_table) {
+  const age_rule none{}, inverse{.is_inverse = true}, table{.factors = {1, 0.75}};
+  EXPECT_FALSE(none.exists());
+  EXPECT_EQ(none.factor_of(7), 1);
+  EXPECT_EQ(inverse.factor_of(0), 1);
+  EXPECT_EQ(inverse.factor_of(3), 0.25);
+  EXPECT_EQ(table.factor_of(0), 1);
+  EXPECT_EQ(table.factor_of(UINT64_MAX), 0.75);
+}
+
 TEST(contribution, withdraw_takes_what_is_pending_and_nothing_else) {
   contribution_bench it;
   values gradient = gradient_of(1);
@@ -226,6 +285,53 @@ TEST(contribution, nothing_is_lost_and_nothing_counted_twice_while_captures_race
   capture_one();
   EXPECT_EQ(captured_weights, weights);
   EXPECT_EQ(captured, offered);
+}
+
+TEST(contribution, ages_are_exact_while_captures_race_offers) {
+  contribution_bench it(ages());
+  const std::uint64_t offers = exchanges() / 4;
+  std::atomic<bool> is_over{false};
+  std::thread application([&] {
+    for (std::uint64_t n = 0; n < offers; ++n) {
+      values gradient = gradient_of(n);
+      it.place.offer(bytes_of(gradient), n, n % 3 + 1);
+      if (n % 64 == 63) std::this_thread::yield();
+    }
+    is_over.store(true);
+  });
+  struct record {
+    round_no round;
+    std::uint64_t weights;
+    values data;
+  };
+  std::vector<record> records;
+  const auto capture_one = [&](round_no round) {
+    const auto buffer = it.place.capture().buffer;
+    if (!buffer) return false;
+    records.push_back({round, it.place.at(*buffer).offers, values_at(it.place.data_for(*buffer, round))});
+    it.place.done(*buffer);
+    return true;
+  };
+  round_no round = 0;
+  while (!is_over.load())
+    if (!capture_one(++round)) std::this_thread::yield();
+  application.join();
+  capture_one(++round);
+  const age_rule rule = ages().age;
+  std::uint64_t n = 0, wrong = 0;
+  for (const record& one : records) {
+    values expected{};
+    for (std::uint64_t weights = 0; weights < one.weights; weights += n % 3 + 1, ++n) {
+      if (weights != 0) add(expected, expected);  // the factor of one round is 2
+      add(expected, gradient_of(n), n % 3 + 1);
+    }
+    const auto factor = one.round < n ? 1 : static_cast<std::uint64_t>(rule.factor_of(one.round - (n - 1)));
+    values late{};
+    add(late, expected, factor);
+    wrong += one.data == late ? 0u : 1u;
+  }
+  EXPECT_EQ(n, offers);
+  EXPECT_EQ(wrong, 0u) << "of " << records.size();
 }
 
 TEST(contribution, withdrawing_races_captures_and_every_offer_is_in_one_of_them) {

@@ -1,7 +1,7 @@
 """Training that does not wait for the slowest rank: eager-SGD (Li and others, PPoPP 2020)."""
 
 import contextlib
-from typing import Any, Callable, Iterable, Iterator, TypeVar
+from typing import Any, Callable, Iterable, Iterator, Sequence, TypeVar
 
 import torch
 import torch.distributed as dist
@@ -39,6 +39,7 @@ class PartialOptimizer(Wrapper):
         weight         weight of this rank's gradients, such as the number of samples or tokens: a whole number, or a
                        function without arguments, which each step() calls after the closure. With divisor="offers"
                        the result is the weighted mean. None: 1
+        age            factors of late gradients: "inverse" or a list, as in World.partial(); None: 1
         process_group  a group of the backend lsched, or a libsched.World; None: the default group
         timeout        maximum duration of any wait in seconds; None: the group's timeout
         seed           seed of the random draws of the policy
@@ -55,8 +56,8 @@ class PartialOptimizer(Wrapper):
 
     def __init__(self, inner: torch.optim.Optimizer, named_parameters: Iterable[tuple[str, torch.nn.Parameter]], *,
                  activation: str | None = None, lag: str = "history", divisor: str | None = None,
-                 weight: int | Callable[[], int] | None = None, process_group: Any = None,
-                 timeout: float | None = None, seed: int = 0,
+                 weight: int | Callable[[], int] | None = None, age: str | Sequence[float] | None = None,
+                 process_group: Any = None, timeout: float | None = None, seed: int = 0,
                  on_round: Callable[[Report], None] | None = None) -> None:
         self.world, self._limit = world_and_limit(process_group, timeout)
         with refusing(self.world):
@@ -84,7 +85,7 @@ class PartialOptimizer(Wrapper):
         if divisor is None:
             divisor = "ranks" if weight is None else "offers"
         self._options = dict(activation=activation, lag=lag, history=60 if lag == "history" else 0, divisor=divisor,
-                             seed=seed, averages_weights=True)
+                             seed=seed, age=age, averages_weights=True)
         self._open(passes=0)
 
     def _open(self, passes: int) -> None:
