@@ -18,18 +18,19 @@ import torch.distributed as dist
 from .._world import World
 from ._adasum import AdasumOptimizer, AdasumState, adasum_hook
 from ._group import Group
-from ._hook import broadcast_parameters
+from ._hook import broadcast_parameters, unwrapped
 from ._oktopk import OkTopkState, oktopk_hook
 from ._partial import PartialOptimizer, PartialState, partial_hook
+from ._reconfigure import ReconfigurableGroup
 from ._work import Work
 
 __all__ = ["AdasumOptimizer", "AdasumState", "Group", "OkTopkState", "PartialOptimizer", "PartialState", "Work",
-           "adasum_hook", "broadcast_parameters", "monitored_barrier", "oktopk_hook", "partial_hook", "register",
-           "world_of"]
+           "adasum_hook", "broadcast_parameters", "monitored_barrier", "oktopk_hook", "partial_hook",
+           "register", "unwrapped", "world_of"]
 
 
 def _make(options: Any, _: Any) -> Group:
-    return Group(options)
+    return ReconfigurableGroup(options) if getattr(options, "enable_reconfigure", False) else Group(options)
 
 
 def register() -> None:

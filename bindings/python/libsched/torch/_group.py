@@ -22,6 +22,7 @@ from ._compile import is_not_compiled
 from ._lengths import ExpectedBlocks, ExpectedMessage, SentMessage
 from ._profile import has_events
 from ._schedules import Kind, Schedules
+from ._state import error_of, not_reconfigurable
 from ._stream_work import SeveralInStreams, StreamWork, UnderWay
 from ._tensors import (copied_to, empty_bytes, expect_apart, expect_dtype, expect_host, expect_memory,
                        expect_together, joined, overlap, scattered_to, side_by_side, staged)
@@ -60,12 +61,23 @@ class Group(ProcessGroup):
         self._name: str = options.group_id
         self._description = ""
         self._coalesced: list[Work] | None = None
-        self.world = opened(options, self._limit)
-        self._schedules = Schedules(self.world)
-        self._known = self._schedules.kinds.get  # a direct reference saves a Python call per lookup
-        self._box = self.world.mailbox()
-        self._calls = Calls(self.world, self._box, self._schedules, self._limit)
         self._sides = _device.SideStreams()
+        self._begin(options)
+
+    def _begin(self, options: Any) -> None:
+        self._enter(opened(options, self._limit))
+
+    def _enter(self, world: Any) -> None:
+        """Makes `world` the world of all later calls. The group has no kinds at first.
+
+        Waits for all ranks. If that fails, the group stays in its old world.
+        """
+        self._box = world.mailbox()
+        self._my_rank, self._ranks = world.rank, world.size
+        self.world = world
+        self._schedules = Schedules(world)
+        self._known = self._schedules.kinds.get  # a direct reference saves a Python call per lookup
+        self._calls = Calls(world, self._box, self._schedules, self._limit)
         self._under_way = UnderWay(self._calls.give_up_round)
 
     # --- attributes that torch reads -----------------------------------------------------------------------------
@@ -86,7 +98,7 @@ class Group(ProcessGroup):
         self._description = description
 
     group_name = pg_name = property(lambda self: self._name)
-    supports_coalescing = supports_splitting = supports_time_estimate = False
+    supports_coalescing = supports_splitting = supports_time_estimate = supports_reconfigure = False
     if torch.__version__ < "2.14":  # FSDP2 needs this attribute. torch 2.14 would attach a flight recorder
         _device_types = [torch.device("cpu"), torch.device("cuda")]
 
@@ -108,6 +120,16 @@ class Group(ProcessGroup):
 
     def _get_sequence_number_for_group(self) -> int:
         return 0
+
+    def get_error(self) -> Any:
+        """Returns torch's kind of the error after which the group refuses calls, or ErrorType.SUCCESS."""
+        return error_of(self.world, self._schedules)
+
+    def get_reconfigure_handle(self) -> str:
+        raise not_reconfigurable()
+
+    def reconfigure(self, opts: Any) -> Work:
+        raise not_reconfigurable()
 
     # --- the end -------------------------------------------------------------------------------------------------
 

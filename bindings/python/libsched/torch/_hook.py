@@ -50,6 +50,16 @@ def broadcast_parameters(model: torch.nn.Module, process_group: Any = None, time
         each.copy_(flat.view(each.dtype).view(each.shape))
 
 
+def unwrapped(ddp: torch.nn.parallel.DistributedDataParallel) -> torch.nn.Module:
+    """Ends a DistributedDataParallel, and returns its module, which can be wrapped again.
+
+    After torch.distributed._reconfigure: `ddp = DistributedDataParallel(libsched.torch.unwrapped(ddp))` on all members.
+    Without this function, the hooks of the old wrapper would run until its last reference is gone.
+    """
+    del ddp.reducer, ddp.logger
+    return ddp.module
+
+
 class Hook:
     """The base of hooks. Collects the gradients of all buckets of a step.
 

@@ -213,6 +213,10 @@ class Schedules:
                                            "Create a new group",
                                            "LSCHED_ERR_CANCELLED"))
 
+    def why(self) -> BaseException | None:
+        """Returns the error after which the group was given up, as an Error of the library if possible."""
+        return self._why if self._why is None else self._why.__cause__ or self._why
+
     def give_up(self, why: BaseException) -> None:
         """Refuses all later calls ("gives the group up"), because calls of the cancelled schedule would fail."""
         self._why = self._why or why

@@ -6,7 +6,7 @@ import collections
 import itertools
 import time
 from datetime import timedelta
-from typing import Any
+from typing import Any, Callable
 
 import torch.distributed as dist
 from torch.distributed import DistBackendError
@@ -49,12 +49,27 @@ def opened(options: Any, limit: float) -> World:
     if _root is not None and _root.world.is_open and set(members) <= set(_root.ranks):
         world = _root.part(members)
     else:
-        exchange = _StoreExchange(_store_of(options, members), options.group_rank, options.group_size, limit)
-        world = open_with(options.group_rank, options.group_size, exchange, commit_timeout=limit)
+        world = opened_by_store(_store_of(options, members), options.group_rank, options.group_size, limit)
         if not dist.is_initialized():  # this group will be the default group
             _root = _Root(world, list(members))
+    return world
+
+
+def opened_by_store(store: dist.Store, rank: int, ranks: int, limit: float) -> World:
+    return opened_by(_StoreExchange(store, rank, ranks, limit), rank, ranks, limit)
+
+
+def opened_by(exchange: Callable[[bytes], list[bytes]], rank: int, ranks: int, limit: float) -> World:
+    """Opens a world that has no relation to the worlds of other groups."""
+    world = open_with(rank, ranks, exchange, commit_timeout=limit)
     world.nonblocking = True  # a call that creates a schedule need not wait for other ranks
     return world
+
+
+def begin_anew(world: World) -> None:
+    """Makes `world` the root world. The default group has just entered this world."""
+    global _root
+    _root = _Root(world, list(range(world.size)))
 
 
 def forget(world: World) -> None:
