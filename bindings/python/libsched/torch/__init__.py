@@ -22,11 +22,12 @@ from ._hook import broadcast_parameters, unwrapped
 from ._oktopk import OkTopkState, oktopk_hook
 from ._partial import PartialOptimizer, PartialState, partial_hook
 from ._reconfigure import ReconfigurableGroup
+from ._torchft import process_group_for_torchft
 from ._work import Work
 
 __all__ = ["AdasumOptimizer", "AdasumState", "Group", "OkTopkState", "PartialOptimizer", "PartialState", "Work",
            "adasum_hook", "broadcast_parameters", "monitored_barrier", "oktopk_hook", "partial_hook",
-           "register", "unwrapped", "world_of"]
+           "process_group_for_torchft", "register", "unwrapped", "world_of"]
 
 
 def _make(options: Any, _: Any) -> Group:
