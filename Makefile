@@ -10,7 +10,7 @@ OPENMPI ?= mpiexec.openmpi --allow-run-as-root --oversubscribe --bind-to none
 CTEST   := ctest --output-on-failure --no-tests=error -j$(JOBS)
 SOURCES := git ls-files -co --exclude-standard -- '*.cc' '*.cu' '*.h' '*.hpp' '*.c'
 
-.PHONY: help demo test test-torch wheel docs headers ways-in sanitize-build sanitize soak newcomer portability bench-peers bench-overlap gpu gpu-bundle \
+.PHONY: help demo test test-torch test-torch-newest wheel docs headers ways-in sanitize-build sanitize soak newcomer portability bench-peers bench-overlap gpu gpu-bundle \
   format tidy clean packages build
 
 help: ## this text
@@ -45,6 +45,10 @@ test-torch: build ## the backend of torch.distributed, with torch's own suite (a
 	@.ci/install-python build/venv-torch bindings/python/tests/torch/requirements.txt \
 	  bindings/python/tests/torch/data.txt
 	@bindings/python/tests/torch/run build/venv-torch/bin/python
+
+test-torch-newest: build ## what needs torch 2.14 or later, with the newest torch and torchft (2 minutes; installs 5 GB)
+	@.ci/install-python build/venv-torch-newest bindings/python/tests/torch/newest.txt
+	@bindings/python/tests/torch/run build/venv-torch-newest/bin/python test_reconfigure.py test_elastic.py test_torchft.py
 
 # auditwheel copies the libraries that the package needs into the wheel, and names the oldest system that runs the wheel.
 # PACKAGE: the source of the package.
