@@ -170,9 +170,8 @@ void report_rows(const sparse_options& options, const std::vector<sparse_row>& r
       std::size_t{rounds_of(options)});
   out.print({column("algorithm", "algorithm"), column("policy", "policy"), per_k("recv/k", "words_recv_max"),
              per_k("sent/k", "words_sent_max"), per_k("mean/k", "words_mean"), per_k("bound/k", "bound_words"),
-             column("bits/n", "bits_per_element", 4), column("over", "over_bound"),
-             column("meta words", "words_meta_max", 0), column("median us", "us_median", 1),
-             column("violations", "violations")});
+             column("bits/n", "bits_per_element", 4), column("over", "over_bound"), column("meta", "words_meta_max", 0),
+             column("median us", "us_median", 1), column("violations", "violations")});
 }
 
 }  // namespace lsched::bench
