@@ -38,7 +38,7 @@ TEST(CommandVerify, proves_sparse_allreduces) {
   EXPECT_TRUE(contains(it.out, "proved  sparse_allreduce/oktopk, 3 ranks, count 100, k 7, defer: ")) << it.out;
   EXPECT_TRUE(contains(it.out, "proved  sparse_allreduce/gtopk, 2 ranks, count 100, k 7: ")) << it.out;
   EXPECT_TRUE(contains(it.out, "proved  sparse_allreduce/oktopk, 3 ranks, count 100, k 7, reused: ")) << it.out;
-  EXPECT_TRUE(contains(it.out, "\n14 worlds proved, 0 failed\n")) << it.out;
+  EXPECT_TRUE(contains(it.out, "\n16 worlds proved, 0 failed\n")) << it.out;
   const outcome one = run(lsched({"verify", "sparse_allreduce", "--algorithm", "topka", "--ranks", "5", "--count", "9",
                                   "--k", "0,3", "--json", "-"}));
   EXPECT_TRUE(contains(one.out, R"("count":9,"k":3,"defers":false,"reuses":false,"holds":true)")) << one.out;
@@ -52,7 +52,7 @@ TEST(CommandVerify, proves_partial_sparse_allreduces) {
       << it.out;
   EXPECT_TRUE(contains(it.out, "proved  partial_sparse_allreduce/gtopk quorum(1), 2 ranks, count 100, k 7: "))
       << it.out;
-  EXPECT_TRUE(contains(it.out, "\n84 worlds proved, 0 failed\n")) << it.out;
+  EXPECT_TRUE(contains(it.out, "\n96 worlds proved, 0 failed\n")) << it.out;
   const outcome one = run(lsched(
       {"verify", name, "--algorithm", "topka", "--ranks", "5", "--activation", "quorum(3)+every(4)", "--json", "-"}));
   EXPECT_TRUE(contains(one.out, R"_("activation":"quorum(3)+every(4)")_")) << one.out;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <array>
 #include <cmath>
 #include <cstring>
@@ -130,8 +131,9 @@ class partial_sparse_world {
   }
 
   /// For each element, compares the sum of all offers with the sum of all residuals and of the updates that rank
-  /// `account` has collected. Returns the largest difference.
-  double most_lost(rank account) const {
+  /// `account` has collected. Returns the largest difference. If the algorithm quantises values (`has_fractions`),
+  /// differences due to rounded quotients remain.
+  double most_lost(rank account, bool has_fractions = false) const {
     double most = 0;
     for (std::size_t i = 0; i < problem_.count; ++i) {
       double offered = 0, left = 0;
@@ -141,7 +143,8 @@ class partial_sparse_world {
       }
       // The sums are integers, but an update is a rounded quotient (sum / number of ranks). `taken` holds each update
       // times the number of ranks. Rounding `taken` restores the integers.
-      most = std::max(most, std::abs(offered - std::round(ranks_[wide(account)].taken[i]) - left));
+      const double taken = ranks_[wide(account)].taken[i];
+      most = std::max(most, std::abs(offered - (has_fractions ? taken : std::round(taken)) - left));
     }
     return most;
   }
@@ -228,6 +231,13 @@ TEST(partial_sparse, oktopk_is_its_steps_with_what_was_captured) {
     }
 }
 
+/// Expects that no gradient is lost. A quotient by a power of two is exact.
+void expect_nothing_lost(const partial_sparse_world& world, rank account, const sparse_algorithm& how, rank size) {
+  const bool has_fractions = how.encoded_bytes != nullptr;
+  const bool is_rounded = has_fractions && !std::has_single_bit(static_cast<unsigned>(size));
+  ASSERT_LE(world.most_lost(account, has_fractions), is_rounded ? 1e-3 : 0) << how.name << ", " << size << " ranks";
+}
+
 TEST(partial_sparse, every_algorithm_loses_nothing_and_counts_who_is_in_it) {
   for (const sparse_algorithm& how : sparse_algorithms())
     for (const rank size : k_sizes)
@@ -244,7 +254,8 @@ TEST(partial_sparse, every_algorithm_loses_nothing_and_counts_who_is_in_it) {
             ASSERT_FALSE(HasFailure()) << where << ", round " << round;
           }
           if (how.name == "gtopk_published") continue;
-          for (rank r = 0; r < size; ++r) ASSERT_EQ(world.most_lost(r), 0) << where;
+          for (rank r = 0; r < size; ++r) expect_nothing_lost(world, r, how, size);
+          ASSERT_FALSE(HasFatalFailure()) << where;
         }
 }
 
@@ -289,7 +300,7 @@ TEST(partial_sparse, who_sleeps_holds_nobody_up_and_joins_with_all_it_has) {
         EXPECT_EQ(what->contributors, joins ? 2u : 1u) << how.name << ", round " << round;
         EXPECT_EQ(what->offers, round == 1 ? 3u : joins ? 2u : 1u) << how.name;
       }
-      EXPECT_TRUE(how.name == "gtopk_published" || world.most_lost(1) == 0) << how.name;
+      if (how.name != "gtopk_published") expect_nothing_lost(world, 1, how, size);
     }
 }
 
