@@ -100,6 +100,7 @@ result<creation> describe_dense(lsched_world& world, const partial_request& requ
   const auto valid = validate(request);
   if (!valid) return valid.error();
   auto made = creation_of(*valid, valid->make(world.schedules_made));
+  if (made) made->extras.has_weights = valid->data.what == kernel::sum && !valid->kind->adapts;
   if (made && valid->survives_ranks())
     made->extras.anew = [valid = *valid](lsched_world& survivors) {
       return creation_of(valid, valid.make_for_survivors(survivors.schedules_made));
@@ -218,7 +219,7 @@ lsched_status refuse_weight(const lsched_schedule& schedule, std::uint64_t weigh
 }
 
 lsched_status deposit(lsched_schedule& schedule, const session::weighted& one, lsched_ticket* ticket) {
-  if (one.weight > 1 && !schedule.session->has_weights()) return refuse_weight(schedule, one.weight);
+  if (one.weight > 1 && !schedule.extras.has_weights) return refuse_weight(schedule, one.weight);
   round_no round = 0;
   const status answer = offer(schedule.world->process.driver(), *schedule.session, one, &round);
   if (answer == status::ok) *ticket = {&schedule, round};
@@ -313,7 +314,7 @@ lsched_status lsched_offer_end_weighted(lsched_schedule* schedule, uint64_t weig
   if (!is_partial(schedule)) return refuse_offer(schedule);
   if (ticket == nullptr) return report(kept_diagnostic(), argument("ticket is null"));
   session& one = *schedule->session;
-  if (weight > 1 && !one.has_weights()) return refuse_weight(*schedule, weight);
+  if (weight > 1 && !schedule->extras.has_weights) return refuse_weight(*schedule, weight);
   round_no round = 0;
   const std::uint64_t copied = weight > 1 ? one.contribution_buffer().bytes() : 0;
   const status answer = offer_by(schedule->world->process.driver(), copied,

@@ -67,6 +67,8 @@ struct schedule_extras {
   std::shared_ptr<sparse_functions> sparse{};  ///< kernels of a sparse allreduce, which also record refused rounds
   std::shared_ptr<coo_functions> coo{};        ///< kernels of an lsched_coo_allreduce_create, which also record refused
                                                ///< rounds
+  bool has_weights = false;                    ///< true if offers may have weights, because a partial schedule adds up
+                                               ///< dense vectors
   bool has_lists = false;                      ///< true if the caller passes positions and lengths of blocks with each
                                                ///< round
 };

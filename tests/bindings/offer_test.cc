@@ -366,6 +366,7 @@ TEST(offer, has_ages_that_all_ranks_share) {
       if (one != nullptr) answer = lsched_create_wait(one, k_limit_ns, nullptr);
       if (one == nullptr) answer = LSCHED_ERR_ARGUMENT;
     }
+    for (lsched_schedule* const one : its) (void)lsched_leave(one);
     for (lsched_schedule* const one : its) (void)lsched_schedule_destroy(one, k_limit_ns, nullptr);
     return answer;
   };

@@ -10,7 +10,7 @@ namespace {
 
 TEST(hand_over_model, nothing_is_lost_and_nothing_counted_twice) {
   for (const std::string_view scenario :
-       {"offer", "offer by bucket", "withdraw", "leave", "latest", "accumulate", "history", "lend latest",
+       {"offer", "offer by bucket", "late offer", "withdraw", "leave", "latest", "accumulate", "history", "lend latest",
         "lend history", "calls", "sender gives up", "two give up"})
     expect_right(scenario);
 }
@@ -24,6 +24,8 @@ TEST(hand_over_model_bug, every_changed_line_is_caught) {
                  {"weight_counted_without_scaling", "offer"},
                  {"merged_without_scaling", "offer"},
                  {"merged_without_scaling", "offer by bucket"},
+                 {"age_applied_twice", "late offer"},
+                 {"age_not_applied", "late offer"},
                  {"prepared_gradient_is_not_scaled", "offer by bucket"},
                  {"absorb_forgets_rounds", "latest"},
                  {"absorb_forgets_rounds", "accumulate"},

@@ -52,6 +52,17 @@ void multiply_slowly(const void* a, void* c, std::size_t, std::uint64_t factor) 
 
 const combiner k_adding{add_slowly, 1, sizeof(value), {}, multiply_slowly};
 
+/// Every capture doubles the data, because the captured offers are one round late.
+const combiner k_doubling{add_slowly,
+                          1,
+                          sizeof(value),
+                          {},
+                          multiply_slowly,
+                          {.factors = {1, 2}},
+                          [](const void* from, std::size_t count, double factor, void* to) {
+                            multiply_slowly(from, to, count, static_cast<std::uint64_t>(factor));
+                          }};
+
 constexpr value power(unsigned exponent) { return exponent == 0 ? 1 : 10 * power(exponent - 1); }
 
 // --- capture against offer -------------------------------------------------------------------------------------------
@@ -61,9 +72,13 @@ constexpr unsigned k_captures = 3;
 constexpr std::array<std::uint64_t, k_offers> k_weights{3, 1, 4, 2};
 
 struct offering {
-  value memory[contribution::k_buffers]{};
-  contribution its{k_adding,
-                   std::array{bytes_of(memory[0]), bytes_of(memory[1]), bytes_of(memory[2]), bytes_of(memory[3])}};
+  explicit offering(const combiner& how)
+      : its(how, std::array{bytes_of(memory[0]), bytes_of(memory[1]), bytes_of(memory[2]), bytes_of(memory[3])},
+            bytes_of(aged)),
+        factor(how.age.exists() ? 2 : 1) {}
+  value memory[contribution::k_buffers]{}, aged = 0;
+  contribution its;
+  value factor;  ///< factor of all captured offers, which were made for round 0 and are captured as if for round 1
   value sent = 0;
   value withdrawn = 0;
   std::uint64_t offered = 0;  ///< sum of the weights of the offers that are complete
@@ -87,7 +102,7 @@ struct offering {
       const auto captured = its.capture().buffer;
       require(captured || offers_sent >= due, "an offer misses the round before which it was complete");
       if (!captured) continue;
-      sent += read_slowly(its.at(*captured).data);
+      sent += read_slowly(its.data_for(*captured, 1)) / factor;
       offers_sent += its.at(*captured).offers;
       its.done(*captured);
     }
@@ -109,10 +124,10 @@ struct offering {
 };
 
 template <bool withdraws, bool prepares = false>
-models::report offer_against_capture(const circumstances& around) {
+models::report offer_against_capture(const circumstances& around, const combiner& how = k_adding) {
   threads all(around.model);
   offering* it = nullptr;
-  all.set_up([&] { it = new offering; });
+  all.set_up([&] { it = new offering(how); });
   all.add("application", [it] { it->application(withdraws, prepares); });
   all.add("engine", [it] { it->engine(); });
   all.expect([it](bool is_last) { return is_last ? it->fault(withdraws) : std::string(); });
@@ -292,9 +307,12 @@ models::report times_of_calls(const circumstances& around) {
 }
 
 const models::known_world k_worlds[] = {
-    models::known_world({"offer", offer_against_capture<false>}),
-    models::known_world({"offer by bucket", offer_against_capture<false, true>}),
-    models::known_world({"withdraw", offer_against_capture<true>}),
+    models::known_world({"offer", [](const circumstances& around) { return offer_against_capture<false>(around); }}),
+    models::known_world(
+        {"offer by bucket", [](const circumstances& around) { return offer_against_capture<false, true>(around); }}),
+    models::known_world(
+        {"late offer", [](const circumstances& around) { return offer_against_capture<false>(around, k_doubling); }}),
+    models::known_world({"withdraw", [](const circumstances& around) { return offer_against_capture<true>(around); }}),
     models::known_world({"leave", leave_against_capture}),
     models::known_world({"latest", deliver_and_collect<lag_policy::latest>}),
     models::known_world({"accumulate", deliver_and_collect<lag_policy::accumulate>}),

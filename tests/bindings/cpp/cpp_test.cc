@@ -201,6 +201,32 @@ TEST(CppHeader, partial_allreduce_delivers_every_offer_once) {
   });
 }
 
+TEST(CppHeader, offers_have_weights_and_ages) {
+  as_ranks(3, [](lsched::world& world) {
+    auto mean = world.partial<double>(2, {.buckets = {1, 1},
+                                          .activation = "full",
+                                          .divisor = LSCHED_DIVIDE_BY_OFFERS,
+                                          .age = LSCHED_AGE_TABLE,
+                                          .age_factors = {1, 0.5}});
+    const std::uint64_t weight = static_cast<std::uint64_t>(world.rank()) + 1;
+    const std::vector<double> one(1, static_cast<double>(weight)), both(2, static_cast<double>(weight));
+    const std::vector<std::span<const double>> parts{one, one};
+    std::vector<double> result(2);
+    for (int turn = 0; turn < 3; ++turn) {
+      if (turn == 2) mean.offer_bucket(0, one), mean.offer_bucket(1, one);
+      const lsched::ticket which = turn == 0   ? mean.offer(both, weight)
+                                   : turn == 1 ? mean.offer(std::span(parts), weight)
+                                               : mean.offer_end(weight);
+      const lsched::report report = mean.collect(which, result, k_limit);
+      EXPECT_EQ(report.offers, 6u);
+      EXPECT_EQ(report.mine, weight);
+      EXPECT_EQ(report.age_factor, 1);
+      EXPECT_EQ(result, std::vector<double>(2, 14.0 / 6));
+    }
+    mean.close(k_limit);
+  });
+}
+
 TEST(CppHeader, partial_collectives_take_buckets_and_know_their_sizes) {
   as_ranks(3, [](lsched::world& world) {
     auto sums = world.partial<std::int64_t>(3, {.buckets = {1, 2}, .activation = "full"});
