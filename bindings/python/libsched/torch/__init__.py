@@ -17,6 +17,7 @@ import torch.distributed as dist
 
 from .._world import World
 from ._adasum import AdasumOptimizer, AdasumState, adasum_hook
+from ._diloco import DiLoCo
 from ._group import Group
 from ._hook import broadcast_parameters, unwrapped
 from ._oktopk import OkTopkState, oktopk_hook
@@ -25,8 +26,8 @@ from ._reconfigure import ReconfigurableGroup
 from ._torchft import process_group_for_torchft
 from ._work import Work
 
-__all__ = ["AdasumOptimizer", "AdasumState", "Group", "OkTopkState", "PartialOptimizer", "PartialState", "Work",
-           "adasum_hook", "broadcast_parameters", "monitored_barrier", "oktopk_hook", "partial_hook",
+__all__ = ["AdasumOptimizer", "AdasumState", "DiLoCo", "Group", "OkTopkState", "PartialOptimizer", "PartialState",
+           "Work", "adasum_hook", "broadcast_parameters", "monitored_barrier", "oktopk_hook", "partial_hook",
            "process_group_for_torchft", "register", "unwrapped", "world_of"]
 
 

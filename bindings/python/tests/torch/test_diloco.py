@@ -1,0 +1,39 @@
+"""Local steps and merges (libsched.torch.DiLoCo) after the death of a rank. Ranks are processes."""
+
+import pytest
+
+from test_failures import run
+
+DEATH = """
+from libsched import PeerLost
+import libsched.torch as lst
+torch.manual_seed(rank)
+model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Linear(4, 4))
+inner = torch.optim.SGD(model.parameters(), lr=0.01)
+outer = torch.optim.SGD(model.parameters(), lr=0.7, momentum=0.9)
+diloco = lst.DiLoCo(list(model), inner, outer, 4, fragment_sync_delay=1, timeout=30, {options})
+for i in diloco.rounds(range(1000), until=10):
+    if rank == 1 and diloco.steps == {death}:
+        os._exit(0)
+    inner.zero_grad()
+    model(torch.randn(2, 4)).square().mean().backward()
+    try:
+        inner.step()
+    except PeerLost:
+        world = diloco.shrink()
+        say(f"survivors: {{world.size}}")
+mine = torch.cat([each.detach().flatten() for each in model.parameters()])
+both = torch.empty(2 * mine.numel())
+with diloco.world.allgather(mine, both) as gather:
+    gather.run(30)
+assert torch.equal(*both.chunk(2)) and min(diloco.fragment_rounds) > 10
+say("alike")
+diloco.close()
+os._exit(0)
+"""
+
+
+@pytest.mark.parametrize("options, death", [("", 5), ("quorum=2", 7)])
+def test_survivors_train_on_with_equal_weights(options, death):
+    said = run(3, DEATH.format(options=options, death=death))
+    assert said.count("survivors: 2\n") == 2 and said.count("alike\n") == 2, said
