@@ -84,9 +84,7 @@ partial_combiners combiners_of(const partial_state& partial, const schedule& pro
   std::vector<tensor> parts(tensors.begin(), tensors.end());
   if (parts.empty()) parts.push_back({0, input.count});
   if (adapts) all.contributions.merge = adaptive_merge(input.type, std::move(parts));
-  const auto calls_function = [](const op& o) { return is_function(o.what); };  // in sparse schedules
-  if (combining == kernel::sum && std::ranges::none_of(program.ops(), calls_function))
-    all.contributions.multiply = find_multiply(input.type);
+  if (combining == kernel::sum) all.contributions.multiply = find_multiply(input.type);
   return all;
 }
 

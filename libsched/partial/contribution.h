@@ -107,7 +107,7 @@ struct combiner {
   std::uint64_t bytes = 0;
   /// Merges all elements of `earlier` into `later`. If `merge` is empty, `reduce` is used.
   std::function<void(const std::byte* earlier, std::byte* later)> merge{};
-  multiply_fn multiply = nullptr;  ///< multiplies a gradient by its weight; null: all weights must be 1
+  multiply_fn multiply = nullptr;  ///< multiplies a gradient by its weight; null unless `reduce` is a sum
   age_rule age{};
   scale_fn scale = nullptr;  ///< multiplies a contribution by the factor of its age; set if `age` exists
 };
@@ -145,7 +145,6 @@ class contribution {
     const source_part whole{gradient, how_.count};
     offer(std::span(&whole, 1), call, weight);
   }
-  bool has_weights() const { return how_.multiply != nullptr; }
 
   /// Returns the buffers. The owner frees them after this object is destroyed.
   std::vector<std::byte*> memory() const;

@@ -101,10 +101,8 @@ class session {
   };
   /// Offers `one`. Then calls for the next round, and sets `*round` to the number of that round. If that round is not
   /// over yet, notifies the engine and sets `*is_posted`. Returns STATE after leave(), while a flush or model_sync is
-  /// incomplete, or between prepare() and offer_prepared(). Weights above 1 require has_weights().
+  /// incomplete, or between prepare() and offer_prepared(). Only sums of dense vectors may have weights above 1.
   status offer(const weighted& one, round_no* round, bool* is_posted);
-  /// Returns true if the contributions are sums of dense vectors, so that offers may have weights.
-  bool has_weights() const { return contributions().has_weights(); }
 
   /// Returns the reason why offer() or a related function has returned STATE.
   const char* why_no_offer() const;
