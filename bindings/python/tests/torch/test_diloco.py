@@ -37,3 +37,36 @@ os._exit(0)
 def test_survivors_train_on_with_equal_weights(options, death):
     said = run(3, DEATH.format(options=options, death=death))
     assert said.count("survivors: 2\n") == 2 and said.count("alike\n") == 2, said
+
+
+TURNS = """
+import libsched.torch as lst
+parts = [torch.nn.Parameter(torch.zeros(3)) for _ in range(2)]
+inner, outer = torch.optim.SGD(parts, lr=1.0), torch.optim.SGD(parts, lr=1.0)
+diloco = lst.DiLoCo([[each] for each in parts], inner, outer, 2, quorum=2, timeout=10)
+
+def step():
+    for each in parts:
+        each.grad = torch.ones(3)
+    inner.step()
+
+step()
+events.meet(rank, 3)
+if rank < 2:
+    step()  # round 1 of fragment 1
+if rank == 1:
+    os._exit(0)
+diloco.shrink()
+if rank == 2:
+    step()  # does not call for round 2 of fragment 1: rank 0 waits for round 2 of fragment 0
+step()
+step()
+say(f"rounds {diloco.fragment_rounds}")
+diloco.close()
+os._exit(0)
+"""
+
+
+def test_ranks_do_not_wait_for_each_other_in_different_fragments():
+    said = run(3, TURNS)
+    assert said.count("rounds [2, 2]\n") == 2, said
