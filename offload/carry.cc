@@ -73,7 +73,7 @@ std::optional<failure> joined_world::await(mailbox_commit& of, posted_message& o
   const rank peer = one.source == k_no_rank ? one.peer : one.source;
   return failure{how,
                  "the last result could not be sent between rank " + std::to_string(place().self) + " and rank " +
-                     std::to_string(one.peer) + " of the world of survivors",
+                     std::to_string(one.peer) + " of the new world",
                  peer};
 }
 
@@ -111,7 +111,7 @@ std::optional<failure> joined_world::carry(session& moved, joined_world& from, c
 result<std::uint64_t> joined_world::join(result<commit_request> wanted, queued_commit* made) {
   const auto unable = wanted ? std::optional<failure>() : wanted.error();
   const auto create = [&](std::uint64_t number) {
-    return std::make_shared<handover>(process_.engine(), members_, number, std::span<instance* const>(), 0, unable);
+    return std::make_shared<handover>(process_.engine(), members_, number, handover::origin{}, unable);
   };
   std::shared_ptr<handover> agreed;
   if (auto why = hand_over(create, &agreed)) return *why;

@@ -1352,27 +1352,29 @@ LSCHED_CHECKED lsched_status lsched_model_sync(lsched_schedule* schedule, void* 
 LSCHED_CHECKED lsched_status lsched_leave(lsched_schedule* schedule);
 
 /** Moves a partial schedule into the world `to`. This is one of two worlds:
- * - a world of some or all ranks of the schedule, made by lsched_shrink or lsched_split. Ranks outside `to` no longer
- *   belong to the schedule, and all outstanding waits end with PEER. If `to` has all ranks of the schedule, the
- *   schedule must have failed.
+ * - a world of some or all ranks of the schedule, made by lsched_shrink, lsched_split or lsched_split_ranks. Ranks
+ *   outside `to` no longer belong to the schedule, and all outstanding waits end with PEER. If `to` has all ranks of
+ *   the schedule, the schedule must have failed.
  * - a world that some or all ranks of the schedule have opened later, also with new ranks, which call
  *   lsched_partial_join. All outstanding waits in the old world end with CANCELLED, or with PEER after a death.
  * The handle and its tickets stay valid. Repeat the waits that ended with an error. Collective over `to`, in the order
  * of its creates.
- * Afterwards, every round that was over on any member is over on all members, with the same result. All other offers of
- * members are pending, and calls for rounds that are not over stay valid. A quorum or a number of drawn ranks that
- * exceeds the size of `to` is reduced to that size. Results are still divided by the number of ranks with which the
- * schedule was created.
+ * Afterwards, every round that was over on any old member is over on all old members, with the same result. All other
+ * offers of members are pending, and calls for rounds that are not over stay valid. A quorum or a number of drawn
+ * ranks that exceeds the size of `to` is reduced to that size. Results are still divided by the number of ranks with
+ * which the schedule was created. All old members must come from the same world.
  * Thread: any, while no other thread uses the schedule.
- * Blocks: as lsched_collective_create.
+ * Blocks: as lsched_collective_create, also if the creates of `to` do not wait.
  * Memory: the schedule's old world may be closed once all its schedules have been carried or destroyed. If `to` was
- * opened by another call, the results of lsched_collect without a copy are valid until this call.
- * Errors: PEER (another rank has died: shrink the first world again); UNSUPPORTED (an ordinary or sparse schedule, a
- * reduce_scatter_block or an allgather); STATE (`to` has all ranks of a schedule that has not failed, or all ranks have
- * left the schedule); BUSY (a rank still uses the memory of another rank); ARGUMENT (`to` is the schedule's world, or a
- * world with the same engine and a rank that is not in the schedule's world); MISMATCH (the members carry different
- * schedules); and as lsched_collective_create. All members return the same error, except for ARGUMENT. After an error
- * nothing has changed, and the schedule may be carried to another world. */
+ * opened later, the results of lsched_collect without a copy are valid until this call.
+ * Errors: PEER (another rank has died: shrink the first world again, or shrink `to` if it was opened later);
+ * UNSUPPORTED (an ordinary or sparse schedule, a reduce_scatter_block or an allgather); STATE (all ranks have left the
+ * schedule; or `to` was made by lsched_shrink or a split, and has all ranks of a schedule that has not failed; or new
+ * ranks join while lsched_flush or lsched_model_sync is incomplete on an old rank); BUSY (a rank still uses the memory
+ * of another rank); ARGUMENT (`to` is the schedule's world; or `to` was made by lsched_shrink or a split, and has a
+ * rank that is not in the schedule's world); MISMATCH (the members carry different schedules); and as
+ * lsched_collective_create. All members return the same error, except for ARGUMENT. After an error no offer and no
+ * result is lost. But the schedule may have ended in its old world. It must then be carried to another world. */
 LSCHED_CHECKED lsched_status lsched_carry(lsched_schedule* schedule, lsched_world* to, lsched_diagnostic* diagnostic);
 
 /** Joins a partial schedule that the other ranks of `world` move into `world` by lsched_carry. This rank was not in

@@ -96,10 +96,12 @@ result<creation> creation_of(const partial_plan& valid, result<planned_partial> 
   return all;
 }
 
-result<creation> describe_dense(lsched_world& world, const partial_request& request) {
+/// If `joins` is true, describes the schedule that the other ranks carry to the world.
+result<creation> describe_dense(lsched_world& world, const partial_request& request, bool joins) {
   const auto valid = validate(request);
   if (!valid) return valid.error();
-  auto made = creation_of(*valid, valid->make(world.schedules_made));
+  schedule_cache& schedules = world.schedules_made;
+  auto made = creation_of(*valid, joins ? valid->make_for_survivors(schedules) : valid->make(schedules));
   if (made) made->extras.has_weights = valid->data.what == kernel::sum && !valid->kind->adapts;
   if (made && valid->survives_ranks())
     made->extras.anew = [valid = *valid](lsched_world& survivors) {
@@ -122,10 +124,11 @@ result<creation> describe_sparse(lsched_world& world, const partial_request& req
   return all;
 }
 
-result<creation> describe(lsched_world& world, const lsched_partial_desc& desc) {
+result<creation> describe(lsched_world& world, const lsched_partial_desc& desc, bool joins = false) {
   const auto request = read_request(world, desc);
   if (!request) return request.error();
-  auto made = desc.sparse != nullptr ? describe_sparse(world, *request, desc.sparse) : describe_dense(world, *request);
+  auto made =
+      desc.sparse != nullptr ? describe_sparse(world, *request, desc.sparse) : describe_dense(world, *request, joins);
   if (made) made->session = session_choice{*request->divided_by, *request->what.buckets};
   return made;
 }
@@ -141,7 +144,7 @@ lsched_status create_partial(lsched_world* world, const result<lsched_partial_de
 lsched_status join_partial(lsched_world& world, const result<lsched_partial_desc>& desc, lsched_schedule** schedule,
                            lsched_diagnostic* diagnostic) {
   look_for_gpu();
-  auto made = desc ? describe(world, *desc) : result<creation>(desc.error());
+  auto made = desc ? describe(world, *desc, true) : result<creation>(desc.error());
   if (made && made->extras.anew == nullptr)
     made = failure{status::unsupported,
                    "lsched_carry moves only allreduce and adasum, so no rank can join another schedule: create the "

@@ -922,7 +922,6 @@ class [[nodiscard]] world {
     return desc;
   }
 
-  /// Returns a desc with pointers to members of `options`. `options` must outlive the desc.
   template <element T>
   partial_collective<T> partial_of(detail::made_schedule made, std::uint64_t count, const partial_options& options) {
     const std::uint64_t all = count * static_cast<std::uint64_t>(size());
@@ -931,6 +930,7 @@ class [[nodiscard]] world {
             options.buckets.empty() ? std::vector{count} : options.buckets};
   }
 
+  /// Returns a desc with pointers to members of `options`. `options` must outlive the desc.
   template <element T>
   static lsched_partial_desc desc_of(std::uint64_t count, const partial_options& options) {
     lsched_partial_desc desc{};

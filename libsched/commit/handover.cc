@@ -22,6 +22,7 @@ struct progress_record {
 struct member_progress {
   std::uint64_t identity;  ///< hash of identity_of() the first instance
   std::uint64_t ranks;     ///< handover::ranks()
+  std::uint64_t is_in_common_call;
   std::array<progress_record, handover::k_most> instances;
 };
 static_assert(sizeof(member_progress) <= sizeof(commit_record::detail));
@@ -49,12 +50,13 @@ std::string agreement_of(const engine& where, std::span<instance* const> from) {
 
 }  // namespace
 
-handover::handover(engine& where, membership_ptr members, std::uint64_t number, std::span<instance* const> from,
-                   std::uint64_t ranks, const std::optional<failure>& unable)
-    : commitment(std::move(members), number, agreement_of(where, from)),
+handover::handover(engine& where, membership_ptr members, std::uint64_t number, const origin& of,
+                   const std::optional<failure>& unable)
+    : commitment(std::move(members), number, agreement_of(where, of.from)),
       engine_(where),
-      from_(from.begin(), from.end()),
-      ranks_(ranks) {
+      from_(of.from.begin(), of.from.end()),
+      ranks_(of.ranks),
+      is_in_common_call_(of.is_in_common_call) {
   auto why = unable ? unable : write_progress();
   if (why) refuse(std::move(*why));
 }
@@ -66,6 +68,7 @@ std::optional<failure> handover::write_progress() {
     hash.add(identity_of(*from_.front()));
     mine.identity = hash.value() | 1;
     mine.ranks = ranks_;
+    mine.is_in_common_call = is_in_common_call_ ? 1 : 0;
   }
   for (std::size_t i = 0; i < from_.size(); ++i) {
     const instance& one = *from_[i];
@@ -93,7 +96,7 @@ std::optional<failure> handover::conclude(const std::vector<commit_record>& all)
   return std::nullopt;
 }
 
-// Compares the identities of the members' instances. A new member takes `ranks` from another member.
+// Compares the sessions of the members. A new member takes `ranks` from another member.
 std::optional<failure> handover::compare(const std::vector<commit_record>& all) {
   const auto first = std::ranges::find_if_not(all, is_new);
   ranks_ = first == all.end() ? all.size() : progress_of(*first).ranks;
@@ -104,7 +107,14 @@ std::optional<failure> handover::compare(const std::vector<commit_record>& all) 
                          std::to_string(other - all.begin()) +
                          " carry different schedules: carry the schedules in the same order on all ranks",
                      static_cast<rank>(other - all.begin())};
-  return std::nullopt;
+  const auto calls = [](const commit_record& one) { return progress_of(one).is_in_common_call != 0; };
+  const auto caller = std::ranges::find_if(all, calls);
+  if (caller == all.end() || std::ranges::none_of(all, is_new)) return std::nullopt;
+  return failure{status::state,
+                 "rank " + std::to_string(caller - all.begin()) +
+                     " has not completed lsched_flush or lsched_model_sync, and new ranks cannot take part in this "
+                     "call: complete the call in a world without new ranks first",
+                 static_cast<rank>(caller - all.begin())};
 }
 
 void handover::strip_instances() {

@@ -21,14 +21,20 @@ class handover final : public commitment {
  public:
   static constexpr std::size_t k_most = 3;
 
-  /// Creates the commit. Only the engine's owner may call the constructor. `from` must have one to k_most instances, in
-  /// the same order on all members, or none on a new member. `where` owns all instances, or on all members none of
-  /// them. New members are permitted only in the second case. The instances must outlive the commit. If an instance has
-  /// not failed, the commit is refused. `ranks` is the number of ranks by which the session divides
-  /// (session::ranks()). If this member cannot create the successors of the instances, the caller passes the reason in
-  /// `unable`, and the commit is refused with that error.
-  handover(engine& where, membership_ptr members, std::uint64_t number, std::span<instance* const> from,
-           std::uint64_t ranks, const std::optional<failure>& unable);
+  /// The session of a member. A new member has an empty object.
+  struct origin {
+    std::span<instance* const> from{};  ///< one to k_most instances, in the same order on all members
+    std::uint64_t ranks = 0;            ///< session::ranks()
+    bool is_in_common_call = false;     ///< session::is_in_common_call()
+  };
+
+  /// Creates the commit. Only the engine's owner may call the constructor. `where` owns all instances of the origin, or
+  /// on all members none of them. New members are permitted only in the second case. The instances must outlive the
+  /// commit. If an instance has not failed, the commit is refused. If a member is in a common call, new members are
+  /// refused, because they cannot take part in this call. If this member cannot create the successors of the instances,
+  /// the caller passes the reason in `unable`, and the commit is refused with that error.
+  handover(engine& where, membership_ptr members, std::uint64_t number, const origin& of,
+           const std::optional<failure>& unable);
 
   /// The last result of an instance, for the members that lack this result.
   struct transfer {
@@ -68,6 +74,7 @@ class handover final : public commitment {
   bool shares_memory_ = true;
   std::array<round_no, k_most> rounds_{};
   std::uint64_t ranks_;
+  bool is_in_common_call_;
   std::vector<transfer> transfers_;
 };
 

@@ -49,7 +49,7 @@ struct round_totals {
 
 struct partial_state {
   instance* predecessor = nullptr;  ///< instance whose state this instance takes over; null once this instance is open
-  /// Memory for the contributions and results of a predecessor in another engine
+  /// Memory for the contributions and results of a predecessor in another engine. Also in instance::owned.
   std::vector<std::byte*> memory_for_predecessor;
   /// Rounds that predecessors have finished; the application's numbering includes them
   round_no rounds_before = 0;

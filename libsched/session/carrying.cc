@@ -39,7 +39,8 @@ std::optional<failure> carrying::begin(const membership& to) {
 
 std::shared_ptr<handover> carrying::hand_over(engine& where, membership_ptr to, std::uint64_t number,
                                               const std::optional<failure>& unable) const {
-  return std::make_shared<handover>(where, std::move(to), number, before_, session_.ranks(), unable);
+  const handover::origin own{before_, session_.ranks(), session_.is_in_common_call()};
+  return std::make_shared<handover>(where, std::move(to), number, own, unable);
 }
 
 void carrying::request(commit_request& wanted) const {

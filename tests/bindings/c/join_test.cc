@@ -194,6 +194,59 @@ TEST(join, members_carry_their_schedules_in_the_same_order) {
   });
 }
 
+// A quorum that exceeds the size of the new world is reduced on new ranks, too.
+TEST(join, a_quorum_of_more_ranks_is_reduced) {
+  world_of_threads first(4), fewer(3);  // two ranks of the first world, and a new rank
+  std::array<lsched_schedule*, 4> its{};
+  const lsched_partial_desc desc = desc_of("quorum(4)");
+  each(first, [&](lsched_world* world, std::size_t r) {
+    ASSERT_EQ(lsched_partial_create(world, &desc, &its[r], nullptr), LSCHED_OK);
+  });
+  for (const std::size_t gone : {2u, 3u}) EXPECT_EQ(lsched_cancel(its[gone], nullptr), LSCHED_OK);
+  for (const std::size_t gone : {2u, 3u})
+    EXPECT_EQ(lsched_schedule_destroy(std::exchange(its[gone], nullptr), k_limit_ns, nullptr), LSCHED_OK);
+  each(fewer, [&](lsched_world* world, std::size_t r) {
+    diagnostic why;
+    ASSERT_EQ(r == 2 ? lsched_partial_join(world, &desc, &its[r], &why) : lsched_carry(its[r], world, &why), LSCHED_OK)
+        << why.text;
+    const std::int64_t one[2]{1, 10};
+    std::int64_t sum[2]{};
+    lsched_ticket ticket{};
+    ASSERT_EQ(lsched_offer(its[r], one_bucket(one), &ticket), LSCHED_OK);
+    ASSERT_EQ(lsched_collect(ticket, one_bucket(sum), k_limit_ns, nullptr, nullptr), LSCHED_OK);
+    EXPECT_EQ(sum[1], 30);
+    EXPECT_EQ(lsched_schedule_destroy(its[r], k_limit_ns, nullptr), LSCHED_OK);
+  });
+}
+
+// A new rank cannot take part in a flush that has begun before. Without new ranks, the flush continues.
+TEST(join, a_flush_must_be_complete) {
+  growing_world all(2, 1);
+  world_of_threads only_members(2);
+  std::array<lsched_schedule*, 3> its{};
+  const lsched_partial_desc desc = desc_of("full");
+  const std::int64_t one[2]{1, 10};
+  each(*all.first, [&](lsched_world* world, std::size_t r) {
+    ASSERT_EQ(lsched_partial_create(world, &desc, &its[r], nullptr), LSCHED_OK);
+  });
+  lsched_ticket ticket{};
+  ASSERT_EQ(lsched_offer(its[0], one_bucket(one), &ticket), LSCHED_OK);
+  ASSERT_EQ(lsched_flush(its[0], nullptr, 1'000'000, nullptr, nullptr), LSCHED_ERR_TIMEOUT);
+  each(all.grown, [&](lsched_world*, std::size_t r) {
+    diagnostic why;
+    EXPECT_EQ(enter(all, r, desc, &its[r], &why), LSCHED_ERR_STATE) << why.text;
+    EXPECT_TRUE(why.says("rank 0 has not completed lsched_flush")) << why.text;
+  });
+  each(only_members, [&](lsched_world* world, std::size_t r) {
+    diagnostic why;
+    ASSERT_EQ(lsched_carry(its[r], world, &why), LSCHED_OK) << why.text;
+    std::int64_t sum[2]{};
+    ASSERT_EQ(lsched_flush(its[r], one_bucket(sum), k_limit_ns, nullptr, &why), LSCHED_OK) << why.text;
+    EXPECT_EQ(sum[1], 10);
+    EXPECT_EQ(lsched_schedule_destroy(its[r], k_limit_ns, nullptr), LSCHED_OK);
+  });
+}
+
 // --- ledger of random trials -----------------------------------------------------------------------------------------
 
 /// One rank of a trial. Each contribution has one element per rank of the grown world. Contribution n of rank r has

@@ -16,6 +16,7 @@ from ._fragment import NO_END, Fragment
 from ._hook import world_and_limit
 from ._parameters import Parameters
 
+_LONGEST_GRACE = 3600  # seconds
 _HISTORY = 60  # results that the library keeps for a late rank, at most
 _TRANSPORTS = {"bf16": torch.bfloat16}
 
@@ -115,8 +116,8 @@ class DiLoCo:
                              f"{self.world.size}")
         if self._weight is not None and not callable(self._weight):
             whole_number(self._weight, "weight")
-        if self._grace is not None and not self._grace >= 0:
-            raise ValueError(f"grace is {self._grace}: give a number of seconds that is at least 0")
+        if self._grace is not None and not 0 <= self._grace <= _LONGEST_GRACE:
+            raise ValueError(f"grace is {self._grace}: give a number of seconds from 0 to {_LONGEST_GRACE}")
         if transport is not None and transport not in _TRANSPORTS:
             raise ValueError(f"transport is {transport!r}, but changes cannot be added in this type without overflow: "
                              "use 'bf16' or None")
@@ -204,7 +205,7 @@ class DiLoCo:
         fragment = self._fragments[number]
         if not fragment.has_ended:
             fragment.skip_to(self._turn)
-            fragment.offer(self.steps, self._weight_now())
+            fragment.offer(self.steps, self._weight)
         self._offered += 1
 
     def _begin_turns(self) -> None:
@@ -212,9 +213,6 @@ class DiLoCo:
         self._origin, self._offered, self._collected = self.steps, 0, 0
         for each in self._fragments:
             each.first_round = each.sums.round + 1
-
-    def _weight_now(self) -> int | None:
-        return self._weight() if callable(self._weight) else self._weight
 
     def _longest_wait(self) -> float:
         """Returns the time in seconds for which a merge may wait.
@@ -244,7 +242,7 @@ class DiLoCo:
         """
         for each in self._fragments:
             if each.offered_step < self.steps:
-                each.offer(self.steps, self._weight_now())
+                each.offer(self.steps, self._weight)
             each.flush(self._limit)
         self._begin_turns()
         self._equalise()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import collections
 import time
-from typing import Any
+from typing import Any, Callable
 
 import torch
 
@@ -40,6 +40,7 @@ class Fragment:
         self.used_ticket: Any = None  # of the last applied round
         self.is_overdue = False  # true if a wait for the oldest ticket has ended without a result
         self.offered_step = 0
+        self._owed = 0  # weight of an offer that has failed
         self.rounds_before = 0
         self.first_round = 1  # round of the schedule in the first turn; see DiLoCo._offer_next
         self.final_round = NO_END  # last round of the running loop over rounds()
@@ -67,9 +68,16 @@ class Fragment:
     # --- from this rank to a round -------------------------------------------------------------------------------
 
     @torch.no_grad()
-    def offer(self, step: int, weight: int | None) -> None:
-        """Offers the change since `start`, with the residual of earlier offers. After an exception, call again."""
+    def offer(self, step: int, given: int | Callable[[], int] | None) -> None:
+        """Offers the change since `start`, with the residual of earlier offers. After an exception, call again.
+
+        `given` is the weight, or a function that returns the weight of the steps since its last call. If an offer
+        fails, the next offer adds the weight that this function has returned.
+        """
         self._local.take_weights()
+        weight = given
+        if callable(given):
+            weight = self._owed = self._owed + given()
         change = self.start.flat - self._local.flat
         if self.residual is not None:
             change += self.residual
@@ -78,6 +86,7 @@ class Fragment:
         if self.residual is not None and weight != 0:
             torch.sub(change, self._delivered(weight), out=self.residual)
         self.start.flat.copy_(self._local.flat)
+        self._owed = 0
         self.tickets.append(ticket)
         self.offered_step = step
 

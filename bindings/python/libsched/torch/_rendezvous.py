@@ -159,7 +159,7 @@ class Door:
                     if hello["door"] == self.token:
                         found.append((connection, hello))
                         continue
-                except (OSError, EOFError, ValueError, KeyError):
+                except (OSError, EOFError, ValueError, KeyError, TypeError):
                     pass  # a check whether this process is alive, or a stranger
                 connection.close()
         now = [each for each in found if each[1]["uuid"] == uuid and not _has_ended(each[0])]
@@ -251,7 +251,7 @@ class Exchange:
             if now > self._until and missing:
                 raise error or _late(min(missing))
             if now > look:
-                gone = {rank for rank in missing if self._members[rank].is_gone()}
+                gone = {rank for rank in missing if time.monotonic() < self._until and self._members[rank].is_gone()}
                 missing -= gone
                 gone |= {rank for rank, each in self._connections.items() if _has_ended(each)}
                 if gone:
@@ -366,13 +366,11 @@ def _await_end(connection: socket.socket, until: float) -> None:
 
 
 def _has_ended(connection: socket.socket) -> bool:
-    """Returns true if the other side has closed the connection."""
-    try:
-        return connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) == b""
-    except BlockingIOError:
-        return False
-    except OSError:
-        return True
+    """Returns true if the other side has closed the connection, even if it has sent bytes before."""
+    ended = select.POLLRDHUP | select.POLLHUP | select.POLLERR
+    events = select.poll()
+    events.register(connection, ended)
+    return any(each & ended for _, each in events.poll(0))
 
 
 def _lost(rank: int) -> PeerLost:
