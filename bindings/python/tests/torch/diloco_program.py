@@ -263,16 +263,14 @@ def check_merges_are_weighted_means(its):
     weight = its.rank + 1
     for options in ({}, {"quorum": max(1, its.size - 1)}, {"transport": "bf16"}):
         tokens = iter([weight, 0] * 1000) if options else iter([weight] * 1000)
-        counted, given = Counted(sync_every=2, weight=lambda: next(tokens), **options), []
+        given = []
+
+        def weigh():
+            given.append(next(tokens))
+            return given[-1]
+
+        counted = Counted(sync_every=2, weight=weigh, **options)
         with counted.diloco as diloco:
-            fragment = diloco._fragments[0]
-            offer = fragment.offer
-
-            def watched(step, weight):
-                offer(step, weight)
-                given.append(weight)
-
-            fragment.offer = watched
             counted.offered = 0
             for i in diloco.rounds(range(1000), until=6):
                 compute_for(0.002 if its.rank == 1 else 0)
