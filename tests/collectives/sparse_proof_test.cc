@@ -244,7 +244,7 @@ TEST(SparseProof, no_message_goes_astray_unseen) {
         EXPECT_FALSE(verify(mutants.world(k), promise_of_sparse(problem)).holds())
             << how.name << ", " << size << " ranks, " << mutants.name(k);
       }
-      EXPECT_GE(number, 30u) << how.name;
+      EXPECT_GT(number, how.name == "sparseloco" ? 29u : 50u) << how.name;  // sparseloco has the fewest messages
     }
   };
   for (const sparse_algorithm& how : sparse_algorithms()) {
