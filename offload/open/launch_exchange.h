@@ -14,6 +14,7 @@
 
 #include "offload/open/launch.h"
 #include "offload/open/rendezvous.h"
+#include "offload/open/timed_socket.h"
 
 namespace lsched {
 
@@ -32,6 +33,11 @@ struct exchange_answer {
 /// Returns true if the descriptor of a launch is the socket of this exchange. Otherwise the descriptor refers to a
 /// segment.
 bool has_exchange(const launch& where);
+
+/// Returns an exchange over `socket`, whose other end performs the exchanges of `size` ranks. `other_size` is the
+/// failure if an answer is for another number of ranks. The limits are as below.
+exchange_function exchange_over(const timed_socket& socket, rank size, const failure& other_size,
+                                std::chrono::nanoseconds first, std::chrono::nanoseconds later);
 
 /// Returns the exchange over the socket of a rank. The socket must stay open while the exchange is used. In the first
 /// exchange, this rank waits for other ranks for the time `first`. In later exchanges, this rank waits for the time

@@ -94,7 +94,8 @@ class node_opening {
       return failure{status::argument,
                      "rank 0 and rank " + std::to_string(other - all.begin()) +
                          " disagree about encryption: set LSCHED_NET_ENCRYPT to the same value on all hosts"};
-    job_.secret = all.front().secret;
+    const secret_bytes& drawn = all.front().secret;
+    job_.secret = how_.known_secret ? blake2s(*how_.known_secret, drawn) : drawn;
     source_ = all[static_cast<std::size_t>(lowest_)].segment;
     return std::nullopt;
   }

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,9 @@ struct segment_options {
   std::string interfaces_from{};  ///< the variable that names the interfaces, for describe()
   lsched::net_limits net_limits{};
   bool encrypts = false;  ///< the connections between hosts are encrypted
+  /// A secret that all ranks know before they exchange data. If set, the secret of the job is derived from this secret,
+  /// so that the exchange may be public.
+  std::optional<secret_bytes> known_secret{};
 };
 
 /// One rank's access to the transport of a new world.

@@ -1,4 +1,4 @@
-// The exchange between the ranks of all hosts, as the command of `lsched run --hosts` performs it.
+// The exchange between the ranks of a new world, as the command of `lsched run --hosts` or a door (door.h) performs it.
 #pragma once
 
 #include <chrono>
@@ -8,9 +8,10 @@
 #include <string_view>
 #include <vector>
 
+#include "ops/base.h"
 #include "ops/status.h"
 
-namespace lsched::cli {
+namespace lsched {
 
 /// Performs a sequence of exchanges. Each exchange gathers the records of all ranks. If a rank has ended or is late,
 /// the current exchange and all later exchanges fail. The failure names the rank.
@@ -18,14 +19,14 @@ class world_exchange {
  public:
   using clock = std::chrono::steady_clock;
 
-  explicit world_exchange(std::int32_t ranks)
+  explicit world_exchange(rank ranks)
       : records_(static_cast<std::size_t>(ranks)), has_ended_(records_.size()) {}
 
   /// Adds the exchange_request of a rank. Returns false if the request has a wrong size.
-  bool add(std::int32_t rank, std::string_view request);
-  bool has_ended(std::int32_t rank) const { return has_ended_[static_cast<std::size_t>(rank)]; }
+  bool add(rank self, std::string_view request);
+  bool has_ended(rank of) const { return has_ended_[static_cast<std::size_t>(of)]; }
   /// Records that the process of a rank has ended.
-  void record_end_of(std::int32_t rank) { has_ended_[static_cast<std::size_t>(rank)] = true; }
+  void record_end_of(rank lost) { has_ended_[static_cast<std::size_t>(lost)] = true; }
 
   /// Returns the answer for the ranks that have sent requests. Returns nothing if these ranks must wait. The answer
   /// consists of an exchange_answer and the bytes that follow it (offload/open/launch_exchange.h).
@@ -43,4 +44,4 @@ class world_exchange {
   std::optional<failure> failed_;
 };
 
-}  // namespace lsched::cli
+}  // namespace lsched

@@ -1,11 +1,11 @@
-#include "bindings/cli/hosts/world_exchange.h"
+#include "offload/open/world_exchange.h"
 
 #include <algorithm>
 #include <cstring>
 
 #include "offload/open/launch_exchange.h"
 
-namespace lsched::cli {
+namespace lsched {
 namespace {
 
 std::string answer_with(std::int32_t code, std::int32_t culprit, const std::string& bytes) {
@@ -15,9 +15,9 @@ std::string answer_with(std::int32_t code, std::int32_t culprit, const std::stri
 
 }  // namespace
 
-bool world_exchange::add(std::int32_t rank, std::string_view request) {
+bool world_exchange::add(rank self, std::string_view request) {
   exchange_request read{};
-  std::string& record = records_[static_cast<std::size_t>(rank)];
+  std::string& record = records_[static_cast<std::size_t>(self)];
   if (request.size() != sizeof read) return false;
   if (!record.empty()) return true;  // the rank has sent a request twice, and gets one answer
   std::memcpy(&read, request.data(), sizeof read);
@@ -29,18 +29,18 @@ bool world_exchange::add(std::int32_t rank, std::string_view request) {
 
 std::optional<failure> world_exchange::find_failure() const {
   const auto first_absent = [&](auto&& condition) {
-    std::int32_t rank = 0;
-    while (static_cast<std::size_t>(rank) < records_.size() &&
-           !(records_[static_cast<std::size_t>(rank)].empty() && condition(static_cast<std::size_t>(rank))))
-      ++rank;
-    return rank;
+    rank absent = 0;
+    while (static_cast<std::size_t>(absent) < records_.size() &&
+           !(records_[static_cast<std::size_t>(absent)].empty() && condition(static_cast<std::size_t>(absent))))
+      ++absent;
+    return absent;
   };
-  const auto ranks = static_cast<std::int32_t>(records_.size());
-  if (const auto lost = first_absent([&](std::size_t rank) { return bool{has_ended_[rank]}; }); lost < ranks)
+  const auto ranks = static_cast<rank>(records_.size());
+  if (const auto lost = first_absent([&](std::size_t of) { return bool{has_ended_[of]}; }); lost < ranks)
     return failure{status::peer, "rank " + std::to_string(lost) + " ended before all ranks had opened their world",
                    lost};
   if (clock::now() < *deadline_) return std::nullopt;
-  const std::int32_t late = first_absent([](std::size_t) { return true; });
+  const rank late = first_absent([](std::size_t) { return true; });
   return failure{status::timeout, "rank " + std::to_string(late) + " did not open its world in time", late};
 }
 
@@ -58,4 +58,4 @@ std::optional<std::string> world_exchange::take_answer() {
                  : answer_with(0, k_no_rank, all);
 }
 
-}  // namespace lsched::cli
+}  // namespace lsched
