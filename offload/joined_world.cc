@@ -77,6 +77,44 @@ std::shared_ptr<mailbox_commit> joined_world::queue_mailbox(const std::optional<
   return made;
 }
 
+result<announcement::data> joined_world::announce(const std::string& purpose, const announcement::data& mine,
+                                                  const std::optional<failure>& unable) {
+  std::shared_ptr<announcement> made;
+  process_.driver().with_engine([&] {
+    made = std::make_shared<announcement>(members_, commits_->next_number(), purpose, mine, unable);
+    commits_->add(made);
+  });
+  bool has_ended = false;
+  if (auto why = await_end(*made, &has_ended)) return *why;
+  return made->announced();
+}
+
+std::shared_ptr<announcement> joined_world::begin_admission() {
+  std::shared_ptr<announcement> made;
+  process_.driver().with_engine([&] {
+    made = std::make_shared<announcement>(members_, commits_->next_number(), "the admission of new ranks",
+                                          announcement::data{}, std::nullopt);
+    commits_->add(made);
+  });
+  return made;
+}
+
+bool joined_world::await(const announcement& made, driver::clock::time_point deadline) {
+  (void)process_.driver().wait(made.progress(), deadline);  // TIMEOUT may be the outcome of the commit
+  return made.progress().has_ended();
+}
+
+void joined_world::give_up(const announcement& made) {
+  process_.driver().with_engine([&] { (void)commits_->give_up(made); });
+}
+
+void joined_world::end_for_growth() {
+  process_.driver().with_engine([this] {
+    process_.engine().lose(*members_, place().self);
+    commits_->lose(members_->home_of(place().self));
+  });
+}
+
 std::optional<failure> joined_world::await(mailbox_commit& made) {
   bool has_ended = false;
   return await_end(made, &has_ended);

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "libsched/commit/announcement.h"
 #include "libsched/commit/commit_queue.h"
 #include "libsched/commit/mailbox_commit.h"
 #include "libsched/commit/meeting.h"
@@ -58,6 +59,23 @@ class joined_world {
   /// Queues the commit of a mailbox. The commit fails on all ranks if `unable` is set. Any thread may call this
   /// function.
   std::shared_ptr<mailbox_commit> queue_mailbox(const std::optional<failure>& unable = std::nullopt);
+
+  /// Sends the data of rank 0 to all members. If any rank passes a failure, all ranks return a failure. After a
+  /// timeout, fails as await(queued_commit&). Any thread may call this function.
+  result<announcement::data> announce(const std::string& purpose, const announcement::data& mine,
+                                      const std::optional<failure>& unable);
+
+  /// Begins a commit without an effect, by which all members agree to use this world. Any thread may call this
+  /// function.
+  std::shared_ptr<announcement> begin_admission();
+  /// Waits for the end of the commit. Returns false after the deadline. Any thread may call this function.
+  bool await(const announcement& made, driver::clock::time_point deadline);
+  /// Asks the members to decide at once whether the commit succeeds. If they share memory, the commit has ended when
+  /// this function returns. Otherwise the commit ends later. Any thread may call this function.
+  void give_up(const announcement& made);
+  /// Ends all waits of this rank in this world with PEER, because the ranks have been admitted to a larger world. The
+  /// culprit is this rank. Any thread may call this function.
+  void end_for_growth();
 
   /// Waits until all members agree on the mailbox. After the timeout, the commit fails as in await(queued_commit&). Any
   /// thread may call this function.
@@ -123,6 +141,8 @@ class joined_world {
   /// Returns true if the instance has failed, even if instance::verdict has no error yet. As long as peers still read
   /// this rank's memory, the verdict is not set.
   bool has_failed(const instance& one);
+
+  bool is_in_its_process() const { return process_.is_in_its_process(); }
 
   /// Returns the labels of the instances and mailboxes that were queued and not removed. Does not use the engine or the
   /// transport, because MPI may already be finalised. Any thread may call this function.

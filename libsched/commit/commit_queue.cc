@@ -106,6 +106,8 @@ failure commit_queue::failure_of(status answer, rank missing) const {
     why.text += " did not commit in time";
     const rank late = engine_.find_late(*members_, std::span(&missing, missing == k_no_rank ? 0 : 1), why.text);
     if (late != k_no_rank) why.peer = late;
+  } else if (answer == status::peer && missing == members_->place().self) {
+    why.text = k_has_grown;
   } else if (answer == status::peer) {
     why.text += " died, or closed its world, before its commit";
   } else {

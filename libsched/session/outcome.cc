@@ -8,6 +8,7 @@ namespace {
 std::string words_for(const instance& runs, status answer, rank peer) {
   const std::string who = "rank " + std::to_string(peer);
   const bool has_peer = peer != k_no_rank;
+  if (answer == status::peer && peer == runs.members->place().self) return std::string(k_has_grown);
   if (answer == status::peer) return who + " died, or closed its world or the schedule without leaving";
   if (answer == status::device && runs.device != nullptr) return runs.device->failure_words;
   if (answer == status::cancelled) return who + " has cancelled the schedule";

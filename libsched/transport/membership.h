@@ -9,6 +9,7 @@
 #include <numeric>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -16,6 +17,10 @@
 #include "ops/hash.h"
 
 namespace lsched {
+
+/// The text of a PEER error whose culprit is this rank itself (docs/inside/growth.md).
+inline constexpr std::string_view k_has_grown =
+    "the world has grown: lsched_grow and lsched_shrink return the larger world";
 
 class membership {
  public:
