@@ -340,6 +340,8 @@ LSCHED_CHECKED lsched_status lsched_split_ranks(lsched_world* world, const int32
  * out as well. If any member is left out, everything that is outstanding in `world` ends with PEER on all survivors.
  * lsched_carry moves partial schedules to the new world. Ordinary schedules must be created again in the new world.
  * `world` stays open and must still be closed. docs/reference/shrink.md shows a training loop.
+ * If new ranks were admitted (lsched_grow), returns the larger world at once, with its lost ranks. A later call for
+ * `world` then returns STATE.
  * Thread: any, one call at a time.
  * Blocks: until all survivors have called, at most timeout_ns. Between hosts, at most commit_timeout_ns longer if all
  * survivors have called, but a survivor has not decided whether the new world exists.
@@ -349,6 +351,70 @@ LSCHED_CHECKED lsched_status lsched_split_ranks(lsched_world* world, const int32
  * UNSUPPORTED (MPI); ARGUMENT; NOMEM. */
 LSCHED_CHECKED lsched_status lsched_shrink(lsched_world* world, uint64_t timeout_ns, lsched_world** survivors,
                                            lsched_diagnostic* diagnostic);
+
+/** Lets `world` grow: processes that start later can join by lsched_world_join. Rank 0 listens for these processes on
+ * the interfaces of LSCHED_NET_INTERFACES. When at least one new process has connected, all ranks open a larger world
+ * with that process in the background, while the rounds of `world` go on. The ranks of `world` keep their numbers, and
+ * the new ranks follow. lsched_grow returns the larger world. Collective over `world`, in the order of its creates.
+ * `config` has the options of the larger worlds, as in lsched_world_open. If `file` is not NULL, rank 0 writes the text
+ * of lsched_grow_text to this file, which only its user can read.
+ * Thread: any. Blocks: as lsched_collective_create.
+ * Memory: one more thread per rank until the world is closed, and a second one on rank 0. While both worlds are open,
+ * each needs memory and file descriptors.
+ * Errors: STATE (called before for this world); UNSUPPORTED (no network interface can be used, LSCHED_NET_ENCRYPT is
+ * set, or a world has LSCHED_PROGRESS_CALLER); ARGUMENT (also if rank 0 cannot write `file`); NOMEM; and as
+ * lsched_collective_create. Errors occur on all ranks, except for a NULL world and STATE. */
+LSCHED_CHECKED lsched_status lsched_grow_begin(lsched_world* world, const lsched_config* config, const char* file,
+                                               lsched_diagnostic* diagnostic);
+
+/** Copies the text by which processes can join `world` to `text`, with a terminator, as much as fits into `bytes`
+ * bytes. *needed (optional) receives the size of the whole text. The text contains a secret: each process that has the
+ * text can join. The text is valid until `world` has grown, has shrunk or is closed, or until rank 0 has died.
+ * Thread: any. Blocks: never.
+ * Errors: STATE (lsched_grow_begin was not called); ARGUMENT (`world` or `text` is NULL). */
+LSCHED_API lsched_status lsched_grow_text(const lsched_world* world, char* text, size_t bytes, size_t* needed);
+
+/** Permits the admission of new ranks, and returns the larger world after their admission. Without new ranks, *grown is
+ * NULL. Call this function often, for example once in each step of training: new ranks are admitted when all ranks have
+ * called. The permission stays until the next lsched_flush or lsched_model_sync. Do not call the function while one of
+ * these calls is incomplete.
+ * The admission ends all waits and schedules of all ranks in `world` with PEER, as a death does. A rank that gets PEER
+ * calls lsched_shrink, which returns the larger world, too. Move each partial schedule to that world by lsched_carry,
+ * while the new ranks call lsched_partial_join. If a rank dies afterwards, call lsched_shrink for the larger world. If
+ * a rank dies before the admission, no rank is admitted. Call lsched_grow_begin for the larger world if it shall grow,
+ * too.
+ * Thread: any, not while another thread calls lsched_shrink or lsched_world_close.
+ * Blocks: until new ranks are admitted, at most timeout_ns. With the timeout 0, does not block.
+ * Memory: the caller owns *grown until lsched_world_close, and closes `world` after the last lsched_carry.
+ * Errors: STATE (lsched_grow_begin was not called, or the larger world was returned before); ARGUMENT. */
+LSCHED_CHECKED lsched_status lsched_grow(lsched_world* world, uint64_t timeout_ns, lsched_world** grown,
+                                         lsched_diagnostic* diagnostic);
+
+/** Ends the growth of `world` on this rank, so that no new ranks are admitted any more. If new ranks were admitted
+ * before, *grown is the larger world, as in lsched_grow, else NULL. Call this function on each rank before its training
+ * ends. Otherwise the other ranks could go on in a larger world, and wait for this rank there.
+ * Thread: as lsched_grow.
+ * Blocks: until the ranks have decided about a pending admission, at most timeout_ns.
+ * Memory: as lsched_grow.
+ * Errors: STATE (the larger world was returned before); TIMEOUT (no decision yet); ARGUMENT. */
+LSCHED_CHECKED lsched_status lsched_grow_end(lsched_world* world, uint64_t timeout_ns, lsched_world** grown,
+                                             lsched_diagnostic* diagnostic);
+
+/** Joins a world that grows (lsched_grow_begin), as a new rank. `text` is the text of lsched_grow_text, or "@" and the
+ * path of the file of lsched_grow_begin, which may not exist yet. *world is the larger world. Then join its partial
+ * schedules by lsched_partial_join, in the order in which the other ranks carry the schedules. If the desc of a
+ * schedule differs from that of the other ranks, close the world: the other ranks continue after lsched_shrink.
+ * Thread: any.
+ * Blocks: until this rank is admitted, at most timeout_ns. Failed attempts are repeated.
+ * Memory: the caller owns *world until lsched_world_close.
+ * Errors: TIMEOUT (with the reason of the last attempt); VERSION; UNSUPPORTED (LSCHED_NET_ENCRYPT is set); ARGUMENT
+ * (also if the text is invalid); and as lsched_world_open. */
+#define lsched_world_join(text, timeout_ns, config, world, diagnostic) \
+  lsched_world_join_abi(LSCHED_ABI, (text), (timeout_ns), (config), (world), (diagnostic))
+/** The function behind lsched_world_join, with the LSCHED_ABI of the caller's header. */
+LSCHED_CHECKED lsched_status lsched_world_join_abi(int abi, const char* text, uint64_t timeout_ns,
+                                                   const lsched_config* config, lsched_world** world,
+                                                   lsched_diagnostic* diagnostic);
 
 /** Lists the ranks of `world` that are known to be lost, in the order in which the losses were noticed. A rank that has
  * closed its world counts as lost once another rank has waited for that rank in vain. Over MPI a rank knows only of

@@ -9,6 +9,7 @@
 #include "bindings/c/words.h"
 #include "bindings/c/world.h"
 #include "collectives/requests/partial_request.h"
+#include "offload/open/growth.h"
 #include "ops/counted.h"
 
 namespace lsched {
@@ -183,6 +184,16 @@ lsched_report report_of(const collect_report& report, const void* in_place) {
           .has_result = result.null ? 0 : 1,
           .result = in_place,
           .age_factor = result.age_factor};
+}
+
+/// Decides a pending cast of the growth of the schedule's world. All ranks must take part in a common call, so this
+/// rank must not be admitted to a larger world meanwhile.
+lsched_status decide_growth(lsched_schedule* schedule, std::uint64_t timeout_ns, lsched_diagnostic* diagnostic) {
+  if (!is_partial(schedule) || schedule->world->growing == nullptr) return LSCHED_OK;
+  return guarded(diagnostic, [&] {
+    const auto why = schedule->world->growing->decide(deadline_after(timeout_ns));
+    return why ? report(diagnostic, *why) : LSCHED_OK;
+  });
 }
 
 /// Repeats `call` on the schedule's session until the call is done, and fills in *report_to unless `report_to` is null.
@@ -367,6 +378,7 @@ lsched_status lsched_withdraw(lsched_schedule* schedule, uint64_t* offers) {
 
 lsched_status lsched_flush(lsched_schedule* schedule, void* const* buckets, uint64_t timeout_ns,
                            lsched_report* report_to, lsched_diagnostic* diagnostic) {
+  if (const lsched_status why = decide_growth(schedule, timeout_ns, diagnostic); why != LSCHED_OK) return why;
   return call_over(
       schedule, k_no_schedule, buckets, timeout_ns, report_to, diagnostic,
       [](session& one, std::span<const target_part> parts, collect_report* into) { return one.flush(parts, into); });
@@ -375,6 +387,7 @@ lsched_status lsched_flush(lsched_schedule* schedule, void* const* buckets, uint
 lsched_status lsched_model_sync(lsched_schedule* schedule, void* weights, uint64_t timeout_ns, lsched_report* report_to,
                                 lsched_diagnostic* diagnostic) {
   if (is_partial(schedule) && is_on_device(weights)) return report(diagnostic, {status::unsupported, k_on_device});
+  if (const lsched_status why = decide_growth(schedule, timeout_ns, diagnostic); why != LSCHED_OK) return why;
   return call_session(schedule, k_no_schedule, timeout_ns, report_to, diagnostic,
                       [&](session& one, collect_report* into, const void**) -> call_progress {
                         const bool may_be_null = !one.averages_weights() || one.contribution_buffer().count == 0;

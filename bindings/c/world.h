@@ -52,6 +52,7 @@ failure wrong_abi(int abi);
 driver::clock::time_point deadline_after(std::uint64_t timeout_ns);
 
 struct creation;
+class growth;
 
 /// Data that a handle of a schedule keeps besides the instance (the object that runs rounds).
 struct schedule_extras {
@@ -235,6 +236,7 @@ struct lsched_world {
   lsched::schedule_cache schedules_made;
   std::atomic<bool> creates_wait{true};
   std::atomic<bool> proves_at_commit{false};  ///< true if this rank requires proofs of its schedules
+  std::shared_ptr<lsched::growth> growing{};  ///< set by lsched_grow_begin; ends before the other members
 
   lsched::world place() const { return joined.place(); }
   /// Returns the node of each rank, as in shape::nodes.
