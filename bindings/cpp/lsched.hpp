@@ -697,6 +697,33 @@ class [[nodiscard]] world {
     call(lsched_shrink(handle(), limit.ns(), &survivors, call.diagnostic()));
     return world(survivors);
   }
+  /// Lets the world grow: new processes can join (lsched_grow_begin). Collective.
+  void grow_begin(const char* file = nullptr, const lsched_config& config = default_config()) {
+    detail::call call;
+    call(lsched_grow_begin(handle(), &config, file, call.diagnostic()));
+  }
+  /// Permits the admission of new ranks, and returns the larger world after their admission, else an empty world.
+  [[nodiscard]] world grow(timeout limit = std::chrono::nanoseconds(0)) {
+    lsched_world* grown = nullptr;
+    detail::call call;
+    call(lsched_grow(handle(), limit.ns(), &grown, call.diagnostic()));
+    return world(grown);
+  }
+  /// Ends the growth on this rank. Returns the larger world if new ranks were admitted before, else an empty world.
+  [[nodiscard]] world grow_end(timeout limit = timeout::forever()) {
+    lsched_world* grown = nullptr;
+    detail::call call;
+    call(lsched_grow_end(handle(), limit.ns(), &grown, call.diagnostic()));
+    return world(grown);
+  }
+  /// Joins a world that grows as a new rank (lsched_world_join).
+  [[nodiscard]] static world join(const char* text, timeout limit = timeout::forever(),
+                                  const lsched_config& config = default_config()) {
+    lsched_world* joined = nullptr;
+    detail::call call;
+    call(lsched_world_join(text, limit.ns(), &config, &joined, call.diagnostic()));
+    return world(joined);
+  }
   /// Returns the ranks that are known to be lost, in the order of detection (lsched_world_lost).
   [[nodiscard]] std::vector<std::int32_t> lost() const {
     std::vector<std::int32_t> ranks(static_cast<std::size_t>(size()));

@@ -23,7 +23,7 @@ from ._messages import ANY_RANK, ANY_TAG, Mailbox, Message
 from ._partial import Partial, Report
 from ._schedule import Schedule, Ticket
 from ._sparse import Sparse
-from ._world import World, init, open_threads, open_with
+from ._world import World, init, join, open_threads, open_with
 
 __version__ = _core.version
 ANY_COUNT = _core.ANY_COUNT
@@ -32,5 +32,5 @@ __all__ = [
     "ANY_COUNT", "ANY_RANK", "ANY_TAG", "ArgumentError", "BoundsError", "Buffer", "Builder", "Busy", "Cancelled",
     "DeviceError", "Error", "Finding", "Mailbox", "Message", "Mismatch", "NoMemory", "NotFinite", "Partial", "PeerLost",
     "Region", "Report", "Schedule", "Simulation", "Sparse", "StateError", "Ticket", "Timeout", "Unsupported",
-    "Verification", "World", "init", "load_algorithm", "open_threads", "open_with", "simulate", "verify",
+    "Verification", "World", "init", "join", "load_algorithm", "open_threads", "open_with", "simulate", "verify",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import os
 import sys
 import weakref
 from typing import TYPE_CHECKING, Any, Callable, Iterable, Sequence, TypeVar
@@ -96,6 +97,17 @@ def open_with(rank: int, size: int, exchange: Callable[[bytes], Sequence[bytes]]
     """
     wishes = _wishes(**options)
     return World(_core.open_with(wishes, rank, size, exchange), wishes)
+
+
+def join(text: str, timeout: float | None = None, **options: Any) -> World:
+    """Joins a world that grows (World.grow_begin) as a new rank, and returns the larger world.
+
+    `text` is the result of World.grow_text(), or "@" and the path of the file of World.grow_begin(). Then join the
+    partial schedules by World.partial(..., joins=True), in the order in which the other ranks carry them. Failed
+    attempts are repeated for `timeout` seconds; then raises Timeout. Options are those of init().
+    """
+    wishes = _wishes(**options)
+    return World(_core.join(wishes, text, timeout), wishes)
 
 
 def open_threads(ranks: int, **options: Any) -> list[World]:
@@ -226,9 +238,46 @@ class World(_core.World):
     def shrink(self, timeout: float | None = None) -> World:
         """Returns the world of the ranks that are left after a loss, in their old order (docs/reference/shrink.md).
 
-        Blocks.
+        Returns the larger world, if new ranks were admitted (grow()). Blocks.
         """
-        return World(self._shrink(timeout), self._wishes, self)
+        return self._replaced_by(self._shrink(timeout))
+
+    def grow_begin(self, file: str | os.PathLike | None = None) -> None:
+        """Lets the world grow: new processes can join by join(). Collective.
+
+        Rank 0 listens for new processes on the interfaces of LSCHED_NET_INTERFACES. If `file` is given, rank 0 writes
+        the text of grow_text() to this file, which only its user can read. Raises Unsupported under LSCHED_NET_ENCRYPT
+        and with progress="caller".
+        """
+        self._grow_begin(self._wishes, None if file is None else os.fspath(file))
+
+    def grow_text(self) -> str:
+        """Returns the text by which new processes can join this world. The text contains a secret."""
+        return self._grow_text()
+
+    def grow(self, timeout: float | None = 0.0) -> World | None:
+        """Permits the admission of new ranks. Returns the larger world after their admission, else None.
+
+        Call this method in each step of training. New ranks are admitted when all ranks have called. The admission ends
+        all waits in this world with PeerLost, and shrink() then returns the larger world, too. Move each Partial to the
+        larger world by carry(), while the new ranks call partial(..., joins=True). Blocks for `timeout` seconds.
+        """
+        handle = self._grow(timeout)
+        return self._replaced_by(handle) if handle else None
+
+    def grow_end(self, timeout: float | None = None) -> World | None:
+        """Ends the growth on this rank. Returns the larger world if new ranks were admitted before, else None.
+
+        Each rank must call this method before its training ends. Blocks until the ranks have decided.
+        """
+        handle = self._grow_end(timeout)
+        return self._replaced_by(handle) if handle else None
+
+    def _replaced_by(self, handle: int) -> World:
+        made = World(handle, self._wishes, self)
+        if made._rank_in(made.rank, self) < 0:  # a larger world has its own runtime, and no devices
+            made._devices = []
+        return made
 
     # --- devices and memory --------------------------------------------------------------------------------------
 

@@ -146,6 +146,48 @@ address shrink(const world& of, std::optional<double> timeout) {
                     lsched_world_close));
 }
 
+void grow_begin(const world& of, const wishes& how, const std::optional<std::string>& file) {
+  const auto all = committing(of);
+  blocking([&, config = how.config()](lsched_diagnostic* why) {
+    return lsched_grow_begin(all, &config, file ? file->c_str() : nullptr, why);
+  });
+}
+
+std::string grow_text(const world& of) {
+  std::string text(2048, '\0');
+  std::size_t needed = 0;
+  expect(lsched_grow_text(of.get(), text.data(), text.size(), &needed));
+  text.resize(needed - 1);
+  return text;
+}
+
+/// Returns the larger world, or 0. With the timeout 0, runs the call without a thread of its own.
+address grow(const world& of, std::optional<double> timeout) {
+  const auto call = [all = of.get(), limit = nanoseconds(timeout)](lsched_world** grown, lsched_diagnostic* why) {
+    return lsched_grow(all, limit, grown, why);
+  };
+  if (timeout != 0) return reinterpret_cast<address>(interruptible<lsched_world>(call, lsched_world_close));
+  lsched_world* grown = nullptr;
+  blocking([&](lsched_diagnostic* why) { return call(&grown, why); });
+  return reinterpret_cast<address>(grown);
+}
+
+address grow_end(const world& of, std::optional<double> timeout) {
+  return reinterpret_cast<address>(interruptible<lsched_world>(
+      [all = of.get(), limit = nanoseconds(timeout)](lsched_world** grown, lsched_diagnostic* why) {
+        return lsched_grow_end(all, limit, grown, why);
+      },
+      lsched_world_close));
+}
+
+address joined(const wishes& how, const std::string& text, std::optional<double> timeout) {
+  return adopted(interruptible(
+      [config = how.config(), text, limit = nanoseconds(timeout)](lsched_world** made, lsched_diagnostic* why) {
+        return lsched_world_join(text.c_str(), limit, &config, made, why);
+      },
+      lsched_world_close));
+}
+
 /// Takes part in the next collective call of the other ranks, and refuses the call. The call then fails on all ranks
 /// with `code` and `text`.
 void refuse(const world& of, int code, const std::string& text) {
@@ -254,6 +296,7 @@ void add_worlds(nb::module_& module) {
   module.def("foreign_launch", foreign_launch);
   module.def("open_with", opened_with);
   module.def("open_threads", opened_threads);
+  module.def("join", joined);
   nb::class_<world>(module, "World", nb::dynamic_attr(), nb::is_weak_referenceable())
       .def("__init__", [](world* made, address handle) { new (made) world(static_cast<lsched_world*>(at(handle))); })
       .def_prop_ro("is_open", &world::is_open)
@@ -263,6 +306,10 @@ void add_worlds(nb::module_& module) {
       .def("_split", split)
       .def("_split_ranks", split_ranks)
       .def("_shrink", shrink)
+      .def("_grow_begin", grow_begin)
+      .def("_grow_text", grow_text)
+      .def("_grow", grow)
+      .def("_grow_end", grow_end)
       .def("_refuse", refuse)
       .def_ro("_commits", &world::commits)
       .def("_rank_in",
