@@ -53,7 +53,7 @@ room(libsched/partial ops libsched/transport)
 room(libsched/engine ops ops/elementwise ops/adasum libsched/schedule libsched/place libsched/analysis libsched/trace libsched/transport
   libsched/partial)
 room(libsched/commit ops libsched/analysis libsched/transport libsched/engine)
-room(libsched/session ops libsched/trace libsched/engine libsched/commit)
+room(libsched/session ops libsched/schedule libsched/trace libsched/engine libsched/commit)
 room(libsched/transport/shm libsched/transport)
 room(libsched/transport/net/crypto ops)
 room(libsched/transport/net ops libsched/transport libsched/transport/net/crypto)
