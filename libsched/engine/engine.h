@@ -12,6 +12,7 @@
 // call these functions, unless a comment permits any thread.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <memory>
 #include <span>
@@ -163,7 +164,9 @@ class engine {
 
   /// Returns true if a round, a task or a message is in flight. Progress is then expected soon. A partial instance that
   /// only serves other ranks does not count.
-  bool is_busy() const { return outstanding_ != 0 || !tasks_.empty() || messages_ != 0; }
+  bool is_busy() const {
+    return outstanding_ != 0 || messages_ != 0 || !std::ranges::all_of(tasks_, &engine_task::is_idle);
+  }
 
   /// Returns true if there are no partial instances, gates, tasks or messages. Then only rounds that callers have
   /// started are outstanding, and those callers will wait for them.

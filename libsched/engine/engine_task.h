@@ -29,6 +29,9 @@ class engine_task {
   /// Returns true if the task is over. The engine then drops the task.
   virtual bool is_over() const = 0;
 
+  /// Returns true if the task only serves rounds. Then no progress is expected soon.
+  virtual bool is_idle() const { return false; }
+
   /// Handles the loss of a transport rank.
   virtual void lose(rank home) = 0;
 

@@ -242,6 +242,7 @@ struct delivered {
   std::uint64_t mine = 0;       ///< sum of the weights of this rank's offers in the rounds (from, to]
   double age_factor = 1;        ///< smallest factor of an age by which a round multiplied a contribution of this rank
   round_no staleness = 0;       ///< maximum number of rounds from an offer of this rank to the round that includes it
+  std::uint64_t groups = 0;     ///< with replica groups: bit g is set if group g is in round `to`
   bool null = true;             ///< no rank contributed: there is no result
 };
 

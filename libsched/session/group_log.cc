@@ -34,21 +34,23 @@ rank group_log::find_uneven() const {
   return k_no_rank;
 }
 
-// A flush is due when every rank has begun it, so no rank begins the next flush before.
-bool group_log::is_flush_due() const {
-  return state_[flushes_at()] == static_cast<std::uint64_t>(ranks()) * (flushes_begun() + 1);
+bool group_log::is_flushing(rank group) const {
+  for (rank s = 0; s < shape_.shards; ++s)
+    if (state_[flushes_at(group * shape_.shards + s)] == flushes_begun()) return false;
+  return true;
 }
 
 bool group_log::has_enough(round_no next) {
-  if (starts_.is_full(next)) return std::ranges::all_of(all_groups_, [&](rank g) { return has_new_offers(g); });
+  const auto is_ready = [&](rank g) { return has_new_offers(g) || is_flushing(g); };
+  if (std::ranges::none_of(all_groups_, [&](rank g) { return has_new_offers(g); })) return false;
+  if (starts_.is_full(next)) return std::ranges::all_of(all_groups_, is_ready);
   drawn_.draw(starts_.seed, next, all_groups_, quota_.candidates);
-  return std::ranges::count_if(all_groups_, [&](rank g) { return drawn_.holds(g) && has_new_offers(g); }) >=
-         quota_.arrivals;
+  return std::ranges::count_if(all_groups_, [&](rank g) { return drawn_.holds(g) && is_ready(g); }) >= quota_.arrivals;
 }
 
 bool group_log::apply(std::span<const std::uint64_t> entry) {
   for (std::size_t i = 0; i < width(); ++i) state_[i] += entry[i];
-  const bool flushes = is_flush_due();
+  const bool flushes = std::ranges::all_of(all_groups_, [&](rank g) { return is_flushing(g); });
   if (!is_final() || !(flushes || has_enough(begun() + 1))) return false;
   std::uint64_t in = 0;
   for (const rank g : all_groups_)

@@ -7,9 +7,9 @@
 // The log is a partial allreduce over all ranks, the control schedule, which adds up counters. Each of its rounds is
 // one entry of the log:
 //
-//     offers[r]   offers that rank r has made since its last contribution to the log
-//     ends[r]     data rounds that have ended on rank r since then
-//     flushes     ranks that have begun a flush since then
+//     offers[r]    offers that rank r has made since its last contribution to the log
+//     ends[r]      data rounds that have ended on rank r since then
+//     flushes[r]   flushes that rank r has begun since then
 //
 // Each increment is in exactly one entry, and an entry has the same bits on all ranks. So the log is the same sequence
 // on all ranks. The object below is a pure function of this sequence. A rank that has applied an entry takes the same
@@ -18,7 +18,9 @@
 //     1. The last data round is final once it has ended on all ranks. Until then no rank exposes its result.
 //     2. A group offers as many contributions as all of its shards have offered.
 //     3. If the last data round is final and enough groups have new offers, the next data round begins. The groups with
-//        new offers are its members, and the round takes all of these offers.
+//        new offers are its members, and the round takes all of these offers. A group that flushes offers nothing until
+//        the flush ends, so it counts as one that has new offers.
+//     4. If all ranks flush, the next data round begins after the last data round is final.
 //
 // Thread safety: none. Nothing is allocated after the construction.
 #pragma once
@@ -51,10 +53,11 @@ class group_log {
   group_shape shape() const { return shape_; }
 
   /// Number of counters of an entry, and the indices of the counters.
-  std::size_t width() const { return 2 * ranks() + 1; }
+  static std::size_t width_of(group_shape shape) { return 3 * static_cast<std::size_t>(shape.ranks()); }
+  std::size_t width() const { return width_of(shape_); }
   std::size_t offers_at(rank r) const { return static_cast<std::size_t>(r); }
   std::size_t ends_at(rank r) const { return ranks() + static_cast<std::size_t>(r); }
-  std::size_t flushes_at() const { return 2 * ranks(); }
+  std::size_t flushes_at(rank r) const { return 2 * ranks() + static_cast<std::size_t>(r); }
 
   /// Applies the next entry. Returns true if the next data round begins.
   bool apply(std::span<const std::uint64_t> entry);
@@ -84,7 +87,8 @@ class group_log {
   std::size_t taken_at(rank group) const { return width() + static_cast<std::size_t>(group); }
   std::size_t begun_at() const { return taken_at(shape_.groups); }
   bool has_new_offers(rank group) const { return offered_by(group) > taken_of(group); }
-  bool is_flush_due() const;
+  /// Returns true if all shards of the group have begun the next flush.
+  bool is_flushing(rank group) const;
   bool has_enough(round_no next);
 
   group_shape shape_;

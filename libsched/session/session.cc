@@ -55,11 +55,13 @@ status session::parts_of(void* const* buckets, std::span<const target_part>* par
 // --- offers ----------------------------------------------------------------------------------------------------------
 
 status session::may_offer() const {
+  if (groups_ != nullptr) return groups_->may_offer();
   if (const status verdict = all_.rounds->verdict.load(); verdict != status::ok) return verdict;
   return contributions().has_left() || is_in_common_call() ? status::state : status::ok;
 }
 
 const char* session::why_no_offer() const {
+  if (groups_ != nullptr) return groups_->why_no_offer();
   if (contributions().has_left())
     return "this rank has left by lsched_leave, so no contribution is accepted: create another schedule";
   if (is_in_common_call())
@@ -83,7 +85,8 @@ bool session::call_next(round_no* round) {
 }
 
 status session::offer(const weighted& one, round_no* round, bool* is_posted) {
-  *is_posted = false;
+  *is_posted = groups_ != nullptr;
+  if (groups_ != nullptr) return groups_->offer(one.contribution, one.weight, round);
   if (const status why = may_offer(); why != status::ok) return why;
   if (contributions().is_prepared()) return status::state;
   if (!one.contribution.empty() && one.weight != 0)
@@ -95,7 +98,8 @@ status session::offer(const weighted& one, round_no* round, bool* is_posted) {
 // Does not notify the engine, because the skipped rounds are over. call_times::note is not called, so skipped rounds do
 // not affect the median for deadline(auto).
 status session::skip(round_no last, std::uint64_t* skipped) {
-  if (const status why = may_offer(); why != status::ok) return why;
+  *skipped = 0;
+  if (const status why = may_offer(); why != status::ok || groups_ != nullptr) return why;
   instance& rounds = *all_.rounds;
   const round_no called = called_of(rounds), up_to = std::max(called, std::min(last, finished_of(rounds)));
   if (up_to > called) call_for(rounds, up_to);
@@ -108,7 +112,11 @@ status session::prepare(std::uint32_t bucket, const void* data) {
   if (const status why = may_offer(); why != status::ok) return why;
   std::uint64_t begin = 0;
   for (std::uint32_t i = 0; i < bucket; ++i) begin += offered_[i].count;
-  contributions().prepare(begin, {static_cast<const std::byte*>(data), offered_[bucket].count});
+  const source_part one{static_cast<const std::byte*>(data), offered_[bucket].count};
+  if (groups_ == nullptr)
+    contributions().prepare(begin, one);
+  else if (const status why = groups_->prepare(begin, one); why != status::ok)
+    return why;
   prepared_[bucket] = true;
   return status::ok;
 }
@@ -119,12 +127,15 @@ status session::offer_prepared(std::uint64_t weight, round_no* round, bool* is_p
   for (std::size_t i = 0; i < offered_.size(); ++i)
     if (!prepared_[i] && offered_[i].count > 0) return status::state;
   prepared_.assign(offered_.size(), false);
+  *is_posted = groups_ != nullptr;
+  if (groups_ != nullptr) return groups_->commit(weight, round);
   contributions().commit(called_of(*all_.rounds) + 1, weight);
   *is_posted = call_next(round);
   return status::ok;
 }
 
 status session::withdraw(std::uint64_t* offers) {
+  if (groups_ != nullptr) return status::unsupported;
   if (is_in_common_call() && all_.rounds->verdict.load() == status::ok) return status::state;
   prepared_.assign(offered_.size(), false);
   *offers = contributions().withdraw();
@@ -193,14 +204,15 @@ std::optional<failure> session::load_pending(std::span<const std::byte> image) {
 /// round that was collected.
 collect_report session::report_of(const std::optional<delivered>& got) const {
   const instance& rounds = *all_.rounds;
-  const delivered& last = rounds.partial->results->collected();
-  const round_no over = finished_of(rounds);
+  const delivered& last = groups_ != nullptr ? groups_->collected() : rounds.partial->results->collected();
+  const round_no over = groups_ != nullptr ? last.to : finished_of(rounds);
   const std::uint64_t ranks = last.to != 0 ? last.ranks : static_cast<std::uint64_t>(rounds.program->place().size);
   return {got.value_or(delivered{.from = last.to,
                                  .to = last.to,
                                  .contributors = last.contributors,
                                  .last_offers = last.last_offers,
-                                 .ranks = ranks}),
+                                 .ranks = ranks,
+                                 .groups = last.groups}),
           over == k_last_round ? counted(rounds, rounds.round) : std::max(over, last.to)};
 }
 
@@ -280,7 +292,18 @@ call_progress session::await_own(round_no round) {
   return now;
 }
 
+call_progress session::progress_of(const group_session::wait& now) const {
+  return {now.answer, now.failed == nullptr ? &groups_->control() : now.failed, now.round, now.reason};
+}
+
 call_progress session::collect(round_no round, std::span<const target_part> result, collect_report* report) {
+  if (groups_ != nullptr) {
+    if (const auto now = groups_->await(round); now.answer != status::ok) return progress_of(now);
+    const auto got = groups_->collect(round, result);
+    if (got) divide(*got, result);
+    *report = report_of(got);
+    return {};
+  }
   if (const call_progress now = await_own(round); now.answer != status::ok) return now;
   const bool has_flushed = call_ == common_call::flush && stage_ == stage::taken && taken_.what.to != taken_.what.from;
   *report = has_flushed ? hand_out(result) : report_of(take(result));
@@ -288,6 +311,13 @@ call_progress session::collect(round_no round, std::span<const target_part> resu
 }
 
 call_progress session::collect_view(round_no round, const std::byte** result, collect_report* report) {
+  if (groups_ != nullptr) {
+    view_.resize(result_buffer().bytes());
+    const target_part whole{view_.data(), result_buffer().count};
+    const call_progress now = collect(round, std::span(&whole, 1), report);
+    if (now.answer == status::ok) *result = report->what.null ? nullptr : view_.data();
+    return now;
+  }
   if (const call_progress now = await_own(round); now.answer != status::ok) return now;
   if (stage_ != stage::none)
     return {.answer = status::state, .reason = "a collective call of this rank is incomplete: complete the call first"};
@@ -363,6 +393,13 @@ call_progress session::make_common_round() {
 /// No rank returns before all ranks have collected the result. So no result of a later round can exist while a rank
 /// still has to collect.
 call_progress session::flush(std::span<const target_part> result, collect_report* report) {
+  if (groups_ != nullptr) {
+    if (const auto now = groups_->flush(); now.answer != status::ok) return progress_of(now);
+    const delivered got = groups_->end_flush(result);
+    divide(got, result);
+    *report = report_of(got);
+    return {};
+  }
   if (const call_progress why = validate(common_call::flush); why.answer != status::ok) return why;
   call_ = common_call::flush;
   if (const call_progress now = make_common_round(); now.answer != status::ok) return now;
@@ -384,6 +421,9 @@ call_progress session::flush(std::span<const target_part> result, collect_report
 /// The ranks first make a common round. Then each rank drops its uncollected results, and a round of the instance
 /// `mean` sums the weights. This round waits for every remaining rank.
 call_progress session::model_sync(void* weights, collect_report* report) {
+  if (groups_ != nullptr)
+    return {.answer = status::unsupported,
+            .reason = "replica groups average no weights: call lsched_flush, which gives all groups the same results"};
   if (const call_progress why = validate(common_call::model_sync); why.answer != status::ok) return why;
   if (all_.mean == nullptr)
     return {.answer = status::unsupported,
@@ -412,8 +452,9 @@ call_progress session::model_sync(void* weights, collect_report* report) {
 // --- the end ---------------------------------------------------------------------------------------------------------
 
 void session::leave() {
+  if (groups_ != nullptr) groups_->leave();
   for (instance* one : {all_.rounds, all_.agreement, all_.mean}) {
-    if (one == nullptr) continue;
+    if (one == nullptr || (groups_ != nullptr && one == all_.rounds)) continue;
     one->partial->offers->leave();  // must precede the call: the round that the call starts must see the departure
     call_for(*one, k_last_round);
     engine_->post(*one);
@@ -421,6 +462,8 @@ void session::leave() {
 }
 
 call_progress session::drain() const {
+  if (groups_ != nullptr && *groups_->removable_control() != nullptr)
+    if (const call_progress now = await(groups_->control(), k_last_round); now.answer == status::pending) return now;
   for (const instance* one : {all_.rounds, all_.agreement, all_.mean}) {
     if (one == nullptr) continue;  // an earlier call has removed the instance, or it was never created
     if (const call_progress now = await(*one, k_last_round); now.answer == status::pending) return now;

@@ -15,6 +15,9 @@
 // for that round, and no rank has captured a contribution for that round. So all earlier offers are in that round or an
 // earlier round.
 //
+// With replica groups, offers, collects and flushes go through a group_session. Then withdraw(), model_sync() and images
+// of pending contributions do not exist, and skip() has no effect.
+//
 // Thread safety: as for an instance (instance.h), one thread at a time may offer, and one may collect. A collective
 // call is both an offer and a collect.
 #pragma once
@@ -22,12 +25,15 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "libsched/engine/engine.h"
+#include "libsched/session/group_session.h"
 
 namespace lsched {
 
@@ -78,6 +84,11 @@ class session {
   session(engine& runs, const session_instances& all, divisor by, std::span<const std::uint64_t> buckets = {},
           std::uint64_t ranks = 0);
 
+  /// Makes the session one of replica groups. Must be called before any other call.
+  void use_groups(std::shared_ptr<group_session> groups) { groups_ = std::move(groups); }
+  /// Returns null unless the session is one of replica groups.
+  group_session* groups() const { return groups_.get(); }
+
   const buffer& contribution_buffer() const {
     return all_.rounds->program->buffers()[all_.rounds->partial->input_buffer];
   }
@@ -101,7 +112,8 @@ class session {
   };
   /// Offers `one`. Then calls for the next round, and sets `*round` to the number of that round. If that round is not
   /// over yet, notifies the engine and sets `*is_posted`. Returns STATE after leave(), while a flush or model_sync is
-  /// incomplete, or between prepare() and offer_prepared(). Only sums of dense vectors may have weights above 1.
+  /// incomplete, or between prepare() and offer_prepared(). Only sums of dense vectors may have weights above 1. With
+  /// replica groups, returns BUSY if too many offers have not been collected.
   status offer(const weighted& one, round_no* round, bool* is_posted);
 
   /// Returns the reason why offer() or a related function has returned STATE.
@@ -179,6 +191,7 @@ class session {
   delivery& results() const { return *all_.rounds->partial->results; }
   call_progress validate(common_call wanted) const;
   status may_offer() const;
+  call_progress progress_of(const group_session::wait& now) const;
   bool call_next(round_no* round);
   void call(instance& one, round_no round);
   void say(round_no round);
@@ -196,6 +209,7 @@ class session {
 
   engine* engine_;
   session_instances all_;
+  std::shared_ptr<group_session> groups_{};
   round_no auto_round_ = 0;                      ///< round for which auto_wait_ns_ was computed
   std::optional<std::uint64_t> auto_wait_ns_{};  ///< longest wait with deadline(auto); empty: no limit
   divisor divisor_;

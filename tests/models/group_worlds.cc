@@ -20,7 +20,7 @@ namespace {
 using models::circumstances;
 
 constexpr std::size_t k_most_ranks = 6;
-constexpr std::size_t k_most_counters = 2 * k_most_ranks + 1;
+constexpr std::size_t k_most_counters = 3 * k_most_ranks;
 constexpr std::size_t k_most_rounds = 12;
 constexpr std::uint32_t k_entries = 4;  // an entry is in use until the slowest rank has applied it
 
@@ -135,14 +135,13 @@ class group_system final : public models::system {
 
   std::string fault(bool is_last) const override {
     if (!fault_.empty() || !is_last) return fault_;
-    const bool is_full = how_.starts.policy == activation_policy::full;
     for (std::size_t r = 0; r < size(); ++r) {
       const member& one = now_.ranks[r];
       if (one.final != now_.ranks[0].final || one.applied != now_.ranks[0].applied) return "the ranks end differently";
       if (one.data_ended != one.data_called || one.final != one.data_called)
         return "a data round does not become final";
-      if (one.staged < offers_of(r) && !is_full) return "an offer is not taken, so a rank cannot go on";
-      if (one.returned < one.staged && !is_full) return "an offer is not taken";
+      if (one.staged < offers_of(r)) return "an offer is not taken, so a rank cannot go on";
+      if (one.returned < one.staged) return "an offer is not taken";
       if (one.flushes < how_.flushes) return "a rank cannot flush";
     }
     return {};
@@ -207,7 +206,7 @@ class group_system final : public models::system {
     contribute(log_.offers_at(self), one.noted, one.staged);
     const bool is_early = models::planted == "group_ends_before_the_round"_bug;
     contribute(log_.ends_at(self), one.noted_ends, is_early ? one.data_called : one.data_ended);
-    contribute(log_.flushes_at(), one.noted_flushes, one.flushes);
+    contribute(log_.flushes_at(self), one.noted_flushes, one.flushes);
     if (!has_news) return;
     const bool is_wrong = models::planted == "group_calls_for_a_captured_entry"_bug;
     one.called = std::max(one.called, static_cast<std::uint8_t>((is_wrong ? one.ended : one.gated) + 1));
@@ -328,7 +327,7 @@ constexpr setting k_one_group{{1, 2}, k_one, {2}, 1, 1, true};
 constexpr setting k_single_shards{{2, 1}, k_one, {2, 1}, 1, 1, true};
 constexpr setting k_two_by_two{{2, 2}, k_one, {1, 0}, 0, 1, false};
 constexpr setting k_two_by_two_lag{{2, 2}, k_one, {2, 2}, 1, 2, true};
-constexpr setting k_three_by_two{{3, 2}, k_two, {3, 2, 1}, 1, 3, true};
+constexpr setting k_three_by_two{{3, 2}, k_two, {3, 2, 1}, 1, 1, true};
 constexpr setting k_drawn{{2, 2}, k_majority, {2, 2}, 1, 2, true};
 constexpr setting k_two_by_three{{2, 3}, k_all, {2, 3}, 1, 2, true};
 

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "libsched/commit/commit_queue.h"
+#include "libsched/commit/split.h"
 
 namespace lsched::testing {
 
@@ -17,6 +18,13 @@ class home_commits {
 
   std::shared_ptr<schedule_commit> add(const commit_request& what) {
     auto made = std::make_shared<schedule_commit>(engine_, queue_.members(), queue_.next_number(), what);
+    queue_.add(made);
+    return made;
+  }
+
+  std::shared_ptr<split_commit> split(const split_choice& choice) {
+    auto made = std::make_shared<split_commit>(engine_.net(), queue_.members(), queue_.next_number(),
+                                               result<split_choice>(choice));
     queue_.add(made);
     return made;
   }
