@@ -1207,6 +1207,18 @@ typedef enum lsched_age {
   LSCHED_AGE_INVERSE   /* f(a) = 1 / (1 + a) */
 } lsched_age;
 
+/** Replica groups: G groups of `shards` ranks train one model. The ranks of `all` are ordered by group: rank
+ * g * shards + s of `all` has shard s of group g. lsched_partial_create is called with the world of the ranks that have
+ * the same shard, in which rank g is group g. All shards of a group are in a round, or none. The activation counts
+ * groups, and so do the members `contributors` and `ranks` of reports. See docs/inside/groups.md. */
+typedef struct lsched_groups {
+  size_t struct_size;
+  lsched_world* all; /* all ranks; open until the schedule is destroyed */
+  int32_t shards;    /* ranks of a group */
+  uint32_t staged;   /* offers of a rank that may wait for a collect: 1 … 16; 0: 2. Each needs memory for a
+                        contribution and a result */
+} lsched_groups;
+
 typedef struct lsched_partial_desc {
   size_t struct_size;
   /** The name of the collective. Each line gives the numbers of elements of contribution and result. n is `count`, and
@@ -1252,6 +1264,14 @@ typedef struct lsched_partial_desc {
   const double*
       age_factors; /* for LSCHED_AGE_TABLE: the factors of the ages 0, 1, …, finite and not negative. The first
                                 is 1 */
+  /** Replica groups, or NULL. Collective over `groups->all`; `count` may differ between shards. Only for an allreduce
+   * with LSCHED_LATEST or LSCHED_ACCUMULATE, at most 64 groups, without `age`, averages_weights and deadline(T). All
+   * shards of a group must make the same calls in the same order: offers, collects and flushes. lsched_collect returns
+   * the results up to the round that has taken the offer of its ticket, and waits for this round. lsched_offer returns
+   * BUSY if `staged` offers were not collected. lsched_skip has no effect. lsched_withdraw, lsched_leave,
+   * lsched_model_sync, lsched_carry, lsched_partial_join and images of pending offers are UNSUPPORTED: flush before you
+   * destroy the schedule. If a rank of `all` dies, the calls of all ranks return PEER. */
+  const lsched_groups* groups;
 } lsched_partial_desc;
 
 /** A report about one round. All ranks whose last collected round is this round get the same bytes. */
@@ -1282,6 +1302,8 @@ typedef struct lsched_report {
                          all other calls, and if has_result is 0 */
   double age_factor;  /* the smallest factor by which the rounds from + 1 to `to` have multiplied a contribution of this
                          rank when they captured it (lsched_age); 1 if no contribution was late */
+  uint64_t groups;    /* with replica groups: bit g is set if group g is in round `to`, the same on all ranks; otherwise
+                         0 */
 } lsched_report;
 
 /** Creates a partial collective, which need not wait for the slowest rank (Li et al., PPoPP 2020). The schedule owns

@@ -125,9 +125,27 @@ result<creation> describe_sparse(lsched_world& world, const partial_request& req
   return all;
 }
 
+/// Describes the data schedule of replica groups, in which every rank takes part in each round.
+result<creation> describe_in_groups(lsched_world& world, const partial_request& request,
+                                    const lsched_partial_desc& desc) {
+  auto valid = validate(request);
+  if (!valid) return valid.error();
+  const auto groups = read_groups(world, desc, valid->starts);
+  if (!groups) return groups.error();
+  valid->starts = {.policy = activation_policy::full};
+  valid->lag = lag_policy::latest;
+  auto made = creation_of(*valid, valid->make(world.schedules_made));
+  if (!made) return made.error();
+  made->extras.has_weights = valid->data.what == kernel::sum;
+  made->groups = *groups;
+  made->session = session_choice{*request.divided_by, *request.what.buckets};
+  return made;
+}
+
 result<creation> describe(lsched_world& world, const lsched_partial_desc& desc, bool joins = false) {
   const auto request = read_request(world, desc);
   if (!request) return request.error();
+  if (desc.groups != nullptr) return describe_in_groups(world, *request, desc);
   auto made =
       desc.sparse != nullptr ? describe_sparse(world, *request, desc.sparse) : describe_dense(world, *request, joins);
   if (made) made->session = session_choice{*request->divided_by, *request->what.buckets};
@@ -137,6 +155,9 @@ result<creation> describe(lsched_world& world, const lsched_partial_desc& desc, 
 lsched_status create_partial(lsched_world* world, const result<lsched_partial_desc>& desc, lsched_schedule** schedule,
                              lsched_diagnostic* diagnostic) {
   look_for_gpu();
+  if (world != nullptr && desc && desc->groups != nullptr)
+    if (const auto groups = read_struct(desc->groups); groups && groups->all != nullptr)
+      return commit_groups(*world, *groups->all, describe(*world, *desc), schedule, diagnostic);
   return create(world, schedule, diagnostic,
                 [&](lsched_world& w) { return desc ? describe(w, *desc) : result<creation>(desc.error()); });
 }
@@ -145,6 +166,9 @@ lsched_status create_partial(lsched_world* world, const result<lsched_partial_de
 lsched_status join_partial(lsched_world& world, const result<lsched_partial_desc>& desc, lsched_schedule** schedule,
                            lsched_diagnostic* diagnostic) {
   look_for_gpu();
+  if (desc && desc->groups != nullptr)
+    return report(diagnostic,
+                  {status::unsupported, "no rank can join a schedule with replica groups: leave groups null"});
   auto made = desc ? describe(world, *desc, true) : result<creation>(desc.error());
   if (made && made->extras.anew == nullptr)
     made = failure{status::unsupported,
@@ -183,7 +207,8 @@ lsched_report report_of(const collect_report& report, const void* in_place) {
           .staleness = result.staleness,
           .has_result = result.null ? 0 : 1,
           .result = in_place,
-          .age_factor = result.age_factor};
+          .age_factor = result.age_factor,
+          .groups = result.groups};
 }
 
 /// Decides a pending cast of the growth of the schedule's world. All ranks must take part in a common call, so this
@@ -214,8 +239,18 @@ lsched_status call_session(lsched_schedule* schedule, const char* wanted, std::u
   });
 }
 
+/// Reports that schedules with replica groups do not support a call.
+lsched_status refuse_in_groups(const lsched_schedule& schedule, const char* call) {
+  return report(kept_diagnostic(), {status::unsupported, schedule.instance->label + ": replica groups do not support " +
+                                                             call + ": call lsched_flush instead"});
+}
+
 /// Reports the failure `answer` of an offer to lsched_last_failure(), and returns the status of that failure.
 lsched_status explain_offer(const lsched_schedule& schedule, status answer) {
+  if (answer == status::busy)
+    return report(kept_diagnostic(),
+                  {answer, schedule.instance->label + ": as many offers as groups.staged were not collected: collect a "
+                                                      "ticket before the next offer, or set a larger groups.staged"});
   if (answer == status::state) return refuse(&schedule, schedule.session->why_no_offer(), kept_diagnostic());
   return explain_start(schedule, *schedule.instance, answer);
 }
@@ -349,6 +384,7 @@ lsched_status lsched_pending_load(lsched_schedule* schedule, const void* image, 
   if (image == nullptr)
     return fail(status::argument, "image is null: pass an image that lsched_schedule_save has written");
   if (!is_partial(schedule)) return refuse_offer(schedule);
+  if (schedule->has_groups()) return refuse_in_groups(*schedule, "images of pending offers");
   return guarded(kept_diagnostic(), [&] {
     const auto why = schedule->session->load_pending({static_cast<const std::byte*>(image), bytes});
     return why ? report(kept_diagnostic(), *why) : LSCHED_OK;
@@ -370,6 +406,7 @@ lsched_status lsched_collect(lsched_ticket ticket, void* const* buckets, uint64_
 
 lsched_status lsched_withdraw(lsched_schedule* schedule, uint64_t* offers) {
   if (!is_partial(schedule)) return refuse_offer(schedule);
+  if (schedule->has_groups()) return refuse_in_groups(*schedule, "lsched_withdraw");
   std::uint64_t taken = 0;
   const status answer = schedule->session->withdraw(&taken);
   if (answer == status::ok && offers != nullptr) *offers = taken;
@@ -399,6 +436,7 @@ lsched_status lsched_model_sync(lsched_schedule* schedule, void* weights, uint64
 
 lsched_status lsched_leave(lsched_schedule* schedule) {
   if (!is_partial(schedule)) return refuse_offer(schedule);
+  if (schedule->has_groups()) return refuse_in_groups(*schedule, "lsched_leave");
   leave(schedule->world->process.driver(), *schedule->session);
   return LSCHED_OK;
 }

@@ -72,15 +72,23 @@ lsched_status explain_failure(const lsched_schedule& schedule, const awaited_rou
   return guarded(diagnostic, [&] {
     if (runs.verdict.load() != status::ok && runs.refusal && answer == runs.refusal->code)
       return report(diagnostic, with_advice(*runs.refusal));
-    return report(diagnostic, with_details_of_rank(*schedule.world, describe_failure(runs, answer)), awaited.shown);
+    return report(diagnostic, with_details_of_rank(schedule.world_of(runs), describe_failure(runs, answer)),
+                  awaited.shown);
   });
 }
 
 failure describe_timeout(const lsched_schedule& schedule, const awaited_round& awaited) {
-  failure why;
+  failure why{status::timeout};
   runtime& process = schedule.world->process;
-  process.driver().with_engine([&] { why = describe_wait(process.engine(), schedule.instance->label, awaited); });
-  return with_details_of_rank(*schedule.world, std::move(why));
+  const lsched_world& in = schedule.world_of(awaited.runs);
+  process.driver().with_engine([&] {
+    if (&in == schedule.world) {
+      why = describe_wait(process.engine(), schedule.instance->label, awaited);
+    } else {
+      why.text = schedule.instance->label + ": " + schedule.session->groups()->describe_wait(&why.peer);
+    }
+  });
+  return with_details_of_rank(in, std::move(why));
 }
 
 /// Reports a TIMEOUT. If the round has ended meanwhile, returns OK or the failure of the schedule instead. The function
@@ -148,7 +156,8 @@ lsched_status explain(const lsched_schedule& schedule, const awaited_round& awai
 
 lsched_status explain(const lsched_schedule& schedule, const call_progress& made, lsched_diagnostic* diagnostic) {
   if (made.reason.empty()) {
-    const bool is_end = made.round == k_last_round;  // the end of a schedule has no round number
+    // The end of a schedule has no round number, and the rounds of a control instance are not those of the caller.
+    const bool is_end = made.round == k_last_round || &schedule.world_of(*made.awaited) != schedule.world;
     return explain(schedule, {*made.awaited, made.round, is_end ? 0 : counted(*made.awaited, made.round)}, made.answer,
                    diagnostic);
   }
@@ -297,7 +306,9 @@ lsched_status lsched_rebind(lsched_schedule* schedule, const void* const* inputs
 lsched_status lsched_cancel(lsched_schedule* schedule, lsched_diagnostic* diagnostic) {
   if (schedule == nullptr) return report(diagnostic, {status::argument, "schedule is null"});
   return guarded(diagnostic, [&] {
-    const auto why = schedule->world->joined.cancel(instances_of(*schedule));
+    auto all = instances_of(*schedule);
+    if (schedule->has_groups()) all.push_back(control_of(*schedule));
+    const auto why = schedule->world->joined.cancel(all);
     return why ? report(diagnostic, *why) : LSCHED_OK;
   });
 }
@@ -323,6 +334,11 @@ lsched_status lsched_schedule_destroy(lsched_schedule* schedule, uint64_t timeou
     return report(diagnostic,
                   {status::busy, schedule->instance->label + ": a round is outstanding: wait for that round first"});
   return guarded(diagnostic, [&] {
+    if (schedule->has_groups()) {
+      drives.with_engine([&] { schedule->world->process.engine().drop(*schedule->session->groups()); });
+      instance** control = control_of(*schedule);
+      if (const auto why = schedule->all->joined.remove(std::span(&control, 1))) return report(diagnostic, *why);
+    }
     const auto why = schedule->world->joined.remove(instances_of(*schedule));
     if (!why || why->code == status::unsupported || why->code == status::device) delete schedule;
     return why ? report(diagnostic, *why) : LSCHED_OK;

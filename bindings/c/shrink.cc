@@ -32,6 +32,9 @@ std::optional<failure> carry(lsched_schedule& schedule, lsched_world& to) {
     return failure{status::unsupported, label +
                                             " is an ordinary schedule, but lsched_carry moves only partial schedules: "
                                             "create the schedule in the other world"};
+  if (schedule.has_groups())
+    return failure{status::unsupported,
+                   label + " has replica groups, which cannot be moved: create the schedule in the other world"};
   if (schedule.extras.anew == nullptr)
     return failure{status::unsupported,
                    label +

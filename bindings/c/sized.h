@@ -36,6 +36,7 @@ constexpr published published_as(const lsched_sparse_desc*) { return {"lsched_sp
 constexpr published published_as(const lsched_sparse_stats*) { return {"lsched_sparse_stats", 64}; }
 constexpr published published_as(const lsched_coo_desc*) { return {"lsched_coo_desc", 96}; }
 constexpr published published_as(const lsched_partial_desc*) { return {"lsched_partial_desc", 120}; }
+constexpr published published_as(const lsched_groups*) { return {"lsched_groups", 24}; }
 constexpr published published_as(const lsched_report*) { return {"lsched_report", 96}; }
 constexpr published published_as(const lsched_partial_stats*) { return {"lsched_partial_stats", 1960}; }
 constexpr published published_as(const lsched_verification*) { return {"lsched_verification", 112}; }

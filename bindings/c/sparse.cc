@@ -128,6 +128,9 @@ lsched_status save_pending(const lsched_schedule* schedule, const image_room& ro
         schedule,
         "only partial schedules have pending offers: use LSCHED_STATE_PENDING only with lsched_partial_create",
         kept_diagnostic());
+  if (schedule->has_groups())
+    return fail(status::unsupported,
+                "replica groups have no images of pending offers: call lsched_flush before the save");
   return guarded(kept_diagnostic(), [&] { return copy_image(schedule->session->save_pending(), room); });
 }
 

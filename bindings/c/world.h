@@ -54,6 +54,12 @@ driver::clock::time_point deadline_after(std::uint64_t timeout_ns);
 struct creation;
 class growth;
 
+/// The validated replica groups of a partial schedule.
+struct group_choice {
+  lsched_world* all = nullptr;
+  group_options how{};
+};
+
 /// Data that a handle of a schedule keeps besides the instance (the object that runs rounds).
 struct schedule_extras {
   /// Creates a partial schedule again from the same desc, in a world of survivors (lsched_carry). If empty, the
@@ -84,6 +90,7 @@ struct session_choice {
 struct creation {
   commit_request request;
   schedule_extras extras{};
+  std::optional<group_choice> groups{};     ///< replica groups; the request is that of the shard world
   std::optional<session_choice> session{};  ///< options of the session, only for partial schedules; the companion
                                             ///< instances in `request` belong to the session
   std::string warning{};                    ///< warning for the caller if the create succeeds
@@ -140,6 +147,20 @@ commit_proof proof_of(const lsched_world& world, const creation& made);
 /// If `made` is a failure, commits the failure, so that the other ranks fail too.
 lsched_status commit(lsched_world* world, result<creation> made, lsched_schedule** schedule,
                      lsched_diagnostic* diagnostic);
+
+/// Reads the replica groups of a partial schedule of the world `of_shard`. Returns ARGUMENT or UNSUPPORTED if they do
+/// not fit the world or the other members of `desc`. `starts` is the activation, which counts groups.
+result<group_choice> read_groups(const lsched_world& of_shard, const lsched_partial_desc& desc,
+                                 const activation& starts);
+
+/// Completes the create function of a schedule with replica groups, as commit() does. First commits the control
+/// schedule in the world `all`, then the data schedule in the world `of_shard`. If `made` is a failure, the call fails
+/// on all ranks of `all`.
+lsched_status commit_groups(lsched_world& of_shard, lsched_world& all, result<creation> made,
+                            lsched_schedule** schedule, lsched_diagnostic* diagnostic);
+
+/// Returns the pointer to the control instance of a schedule with replica groups, or a pointer to null.
+instance** control_of(lsched_schedule& schedule);
 
 /// Fills in a handle from a commit and the request of that commit. `ranks` is the number by which a partial schedule
 /// divides with divisor::ranks; 0: the size of the world.
@@ -245,12 +266,18 @@ struct lsched_world {
 
 struct lsched_schedule {
   lsched_world* world;
-  lsched::instance* instance;  ///< the first of the schedule's instances (flights)
+  lsched_world* all = nullptr;  ///< world of the control instance; null unless the schedule has replica groups
+  lsched::instance* instance;   ///< the first of the schedule's instances (flights)
   lsched::flights flights{};
   std::shared_ptr<const lsched::schedule_commit> commit{};
   lsched::schedule_extras extras{};
   std::optional<lsched::session> session{};  ///< only in partial schedules
   bool is_partial() const { return instance->program->is_partial(); }
+  bool has_groups() const { return all != nullptr; }
+  /// Returns the world of an instance of the schedule.
+  const lsched_world& world_of(const lsched::instance& one) const {
+    return has_groups() && &one == *session->groups()->removable_control() ? *all : *world;
+  }
   /// Returns whether the caller passes memory with each round (lsched_start_with).
   bool is_started_with_memory() const { return flights.depth() > 1 || extras.has_lists; }
 };

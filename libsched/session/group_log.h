@@ -15,11 +15,11 @@
 // on all ranks. The object below is a pure function of this sequence. A rank that has applied an entry takes the same
 // decision as any other rank that has applied the same entry, although the ranks apply the entry at different times.
 //
-//     1. The last data round is final once it has ended on all ranks. Until then no rank exposes its result.
+//     1. A data round is final when the round has ended on all ranks. Until then no rank exposes the result.
 //     2. A group offers as many contributions as all of its shards have offered.
 //     3. If the last data round is final and enough groups have new offers, the next data round begins. The groups with
 //        new offers are its members, and the round takes all of these offers. A group that flushes offers nothing until
-//        the flush ends, so it counts as one that has new offers.
+//        the flush ends, so the flush counts as a new offer.
 //     4. If all ranks flush, the next data round begins after the last data round is final.
 //
 // Thread safety: none. Nothing is allocated after the construction.

@@ -152,7 +152,7 @@ delivered group_session::end_flush(std::span<const target_part> into) {
 
 void group_session::leave() {
   leaves_.store(true);
-  engine_.post(*control_);
+  if (control_ != nullptr) engine_.post(*control_);
 }
 
 // --- accounts --------------------------------------------------------------------------------------------------------
@@ -180,7 +180,7 @@ void group_session::add(account& into, const delivered& what, const std::byte* d
 // --- engine ----------------------------------------------------------------------------------------------------------
 
 bool group_session::advance() {
-  if (has_left_ || has_failed_) return false;
+  if (has_left_) return false;
   if (leaves_.load()) {
     has_left_ = true;
     for (instance* const one : {control_, rounds_}) {
@@ -190,6 +190,7 @@ bool group_session::advance() {
     }
     return true;
   }
+  if (has_failed_) return false;
   if (rounds_->phase == phase::failed || control_->phase == phase::failed) {
     has_failed_ = true;  // must precede cancel(), which makes a step
     if (control_->phase != phase::failed) engine_.cancel(*control_);

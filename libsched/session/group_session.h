@@ -9,7 +9,7 @@
 //
 // Each rank of a group must change its weights by the same rounds at the same step, although the ranks learn of a round
 // at different times. So results are kept in accounts. An account ends with a round that has taken offers of the own
-// group, or with a flush. The c-th collect of a rank returns the accounts up to the round that has taken its c-th offer,
+// group, or with a flush. The c-th collect of a rank returns the accounts up to the round that has taken offer c,
 // and no later account. This round is a function of the log, so all shards of a group get the same rounds.
 //
 // An application may have at most `staged` offers that it has not collected. Then a staging buffer is free again before

@@ -15,8 +15,8 @@
 // for that round, and no rank has captured a contribution for that round. So all earlier offers are in that round or an
 // earlier round.
 //
-// With replica groups, offers, collects and flushes go through a group_session. Then withdraw(), model_sync() and images
-// of pending contributions do not exist, and skip() has no effect.
+// With replica groups, offers, collects and flushes go through a group_session. Then withdraw(), model_sync() and
+// images of pending contributions do not exist, and skip() has no effect.
 //
 // Thread safety: as for an instance (instance.h), one thread at a time may offer, and one may collect. A collective
 // call is both an offer and a collect.

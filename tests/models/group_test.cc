@@ -1,5 +1,5 @@
-// Tests the worlds of group_worlds.cc: the log of replica groups. All shards of a group are in a data round or none, all
-// ranks take the same decisions, no result is exposed before the round has ended on all ranks, and no offer stays
+// Tests the worlds of group_worlds.cc: the log of replica groups. All shards of a group are in a data round or none,
+// all ranks take the same decisions, no result is exposed before the round has ended on all ranks, and no offer stays
 // behind.
 #include <gtest/gtest.h>
 

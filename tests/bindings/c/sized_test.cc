@@ -214,6 +214,13 @@ const sized_struct k_structs[] = {
                                    [](in world, const lsched_partial_desc* it, lsched_diagnostic* why) {
                                      return world.create(lsched_partial_create, it, why);
                                    }),
+    passed_in<lsched_groups>(
+        [](in world) { return lsched_groups{.struct_size = sizeof(lsched_groups), .all = world.runtime, .shards = 1}; },
+        [](in world, const lsched_groups* it, lsched_diagnostic* why) {
+          lsched_partial_desc desc = world.partial_desc;
+          desc.groups = it;
+          return world.create(lsched_partial_create, &desc, why);
+        }),
     passed_in<lsched_verify_desc>(
         [](in) {
           return lsched_verify_desc{.struct_size = sizeof(lsched_verify_desc), .collective = "barrier", .ranks = 3};

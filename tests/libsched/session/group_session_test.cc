@@ -146,8 +146,8 @@ class group_bench {
     return script;
   }
 
-  /// The contribution of offer number c. Element 0 counts the offers of each group, so that the shards of a group can be
-  /// compared.
+  /// The contribution of offer number c. Element 0 counts the offers of each group, so that the shards of a group can
+  /// be compared.
   integers vector_of(rank r, std::uint64_t c) const {
     integers made(count_of(r));
     for (std::size_t i = 0; i < made.size(); ++i)
