@@ -38,6 +38,7 @@ class Report(NamedTuple):
     staleness: int  #: maximum number of rounds by which an offer of this rank was late
     has_result: bool  #: False: no rank has contributed, and the result array was not written
     age_factor: float  #: smallest factor of an age by which a round has multiplied a contribution of this rank
+    groups: int  #: with replica groups: bit g is set if group g is in round `to`; otherwise 0
 
 
 class Partial(Schedule):
@@ -64,6 +65,8 @@ class Partial(Schedule):
         age               multiplies late contributions: "inverse": by 1/(1+age); a list: by the factors of the ages 0,
                           1, …; None: by 1. The age is in rounds (lsched_age in lsched.h)
         sparse            k, or a dict of the options of World.sparse_allreduce; makes the collective a sparse allreduce
+        groups            (world of all ranks, ranks of a group) or (world, ranks, staged): replica groups
+                          (lsched_groups in lsched.h). This world has the ranks with the same shard
         joins             True: joins the schedule that the other ranks carry() to the world
 
     One thread at a time may offer, and one thread at a time may collect. The offering thread and the collecting thread
@@ -326,11 +329,25 @@ def _samplers_of(batches: Any) -> Iterator[Any]:
             yield each
 
 
+def _group_numbers(groups: tuple[Any, ...] | None) -> tuple[World | None, int, int]:
+    """Returns the world of all ranks, the number of shards of a replica group, and the number of staged offers."""
+    from ._world import World
+
+    if groups is None:
+        return None, 0, 0
+    if len(groups) not in (2, 3) or not isinstance(groups[0], World):
+        raise ArgumentError("groups is not a tuple (world of all ranks, ranks of a group): pass these two, and perhaps "
+                            "the number of staged offers", "LSCHED_ERR_ARGUMENT")
+    return (groups[0], whole_number(groups[1], "ranks of a group", 1, 2**31 - 1),
+            whole_number(groups[2], "staged", 0, 16) if len(groups) == 3 else 0)
+
+
 def make_partial(world: World, count: int, dtype: Any, *, collective: str | None = None,
                  buckets: Sequence[int] | None = None, op: str | None = "sum", activation: str = "full",
                  lag: str = "latest", divisor: str | None = None, algorithm: str | None = None,
                  tensors: Sequence[tuple[int, int]] | None = None, age: str | Sequence[float] | None = None,
-                 sparse: Any = None, joins: bool = False, **numbers: Any) -> Partial:
+                 sparse: Any = None, joins: bool = False, groups: tuple[Any, ...] | None = None,
+                 **numbers: Any) -> Partial:
     from ._sparse import request_of
 
     number, kind = dtype_number(dtype), dtype_kind(dtype)
@@ -349,13 +366,15 @@ def make_partial(world: World, count: int, dtype: Any, *, collective: str | None
     count = numbers["count"]
     if wanted is not None:
         wanted.count, wanted.dtype = count, number
+    all_ranks, shards, staged = _group_numbers(groups)
     sizes = [whole_number(each, "an entry of buckets") for each in buckets or ()]
     cuts = tensor_numbers(tensors or ())
     reduction = 0 if op is None else reduction_number(op, kind)
     start = text_of(activation, "activation") or ""
     handle = _core.partial(world, text_of(collective, "collective"), sizes, number, reduction, start,
                            number_of(LAGS, lag, "lag"), number_of(DIVISORS, divisor, "divisor"),
-                           text_of(algorithm, "algorithm"), cuts, wanted, kind, *age_numbers(age), numbers, bool(joins))
+                           text_of(algorithm, "algorithm"), cuts, wanted, kind, *age_numbers(age), numbers, bool(joins),
+                           all_ranks, shards, staged)
     made = Partial(world, handle)
     made._dtype, made._kind = number, kind
     made._count = made._result_count = count

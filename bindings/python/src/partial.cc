@@ -20,7 +20,8 @@ address create(const world& in, std::optional<std::string> collective, const std
                int dtype, int reduction, const std::string& activation, int lag, int divisor,
                std::optional<std::string> algorithm, const std::vector<std::uint64_t>& tensors,
                const sparse_request* sparse, const std::string& elements, int age,
-               const std::vector<double>& age_factors, const nb::dict& numbers, bool joins) {
+               const std::vector<double>& age_factors, const nb::dict& numbers, bool joins, const world* all,
+               std::int32_t shards, std::uint32_t staged) {
   std::vector<lsched_tensor> table;
   for (std::size_t i = 0; i + 1 < tensors.size(); i += 2) table.push_back({tensors[i], tensors[i + 1]});
   lsched_partial_desc desc{.struct_size = sizeof desc,
@@ -44,6 +45,13 @@ address create(const world& in, std::optional<std::string> collective, const std
   if (numbers.contains(#name)) desc.name = nb::cast<decltype(desc.name)>(numbers[#name]);
 #include "lsched_partial_numbers.h"
 #undef LSCHED_NUMBER
+  std::optional<lsched::python::world::lease> of_all;
+  if (all != nullptr) of_all.emplace(committing(*all));
+  const lsched_groups groups{.struct_size = sizeof groups,
+                             .all = of_all ? static_cast<lsched_world*>(*of_all) : nullptr,
+                             .shards = shards,
+                             .staged = staged};
+  if (of_all) desc.groups = &groups;
   lsched_schedule* made = nullptr;
   const auto make = joins ? lsched_partial_join : lsched_partial_create;
   blocking([&, all = committing(in)](lsched_diagnostic* why) { return make(all, &desc, &made, why); });
@@ -76,7 +84,7 @@ ticket offer_end(nb::handle_t<schedule> self, std::uint64_t weight) {
 /// Returns the fields of the Python class Report, in the order of that class.
 nb::tuple told_of(const lsched_report& of) {
   return nb::make_tuple(of.last.round, of.last.contributors, of.last.offers, of.last.ranks, of.from, of.to, of.round,
-                        of.offers, of.mine, of.staleness, of.has_result != 0, of.age_factor);
+                        of.offers, of.mine, of.staleness, of.has_result != 0, of.age_factor, of.groups);
 }
 
 /// Calls wait() with `attempt(timeout_ns, report, diagnostic)`, and returns the report.
@@ -146,7 +154,7 @@ void add_partial(nb::module_& module) {
   module.attr("LARGEST_PARTIAL") = largest;
   module.def("partial", create, nb::arg(), nb::arg().none(), nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg(),
              nb::arg(), nb::arg().none(), nb::arg(), nb::arg().none(), nb::arg(), nb::arg(), nb::arg(), nb::arg(),
-             nb::arg());
+             nb::arg(), nb::arg().none(), nb::arg(), nb::arg());
   module.def("offer", offer, nb::arg(), nb::arg().none(), nb::arg());
   module.def("offer_bucket", [](const schedule& of, std::uint32_t index, address bucket) {
     expect(unlocked([&, one = of.get()] { return lsched_offer_bucket(one, index, at(bucket)); }));

@@ -458,3 +458,34 @@ def test_a_deadline():
     assert all(each[0] < 0.25 for each in answers), answers
     assert answers[0][1] >= 0.29 and answers[2][1] < 0.25, answers
     assert [each[2] for each in answers][:2] == [1, 1], answers
+
+
+@pytest.mark.parametrize("activation", ["quorum(1)", "full"])
+def test_all_shards_of_a_replica_group_get_the_same_rounds(activation):
+    """Ranks 2g and 2g + 1 are the shards of group g. The sum of all results is the sum of all offers."""
+
+    def body(world):
+        group, shard = divmod(world.rank, 2)
+        of_shard = world.split(shard, world.rank)
+        reports, total, result = [], np.zeros(2), np.zeros(2)
+        with of_shard.partial(2, "f8", activation=activation, lag="accumulate", groups=(world, 2, 1)) as sums:
+            for step in range(10):
+                mine = np.zeros(2)
+                mine[group] = step
+                reports.append(sums.collect(sums.offer(mine), result, LIMIT))
+                reports[-1] = reports[-1]._replace(staleness=0)  # each rank measures its own staleness
+                assert reports[-1].groups >> group & 1 and reports[-1].mine == 1
+                total += result
+            with pytest.raises(libsched.Error, match="flush"):
+                sums.withdraw()
+            report = sums.flush(result, LIMIT)
+            if report.has_result:
+                total += result
+            reports.append(report._replace(staleness=0))
+        of_shard.close()
+        assert total.tolist() == [45, 45]
+        return reports
+
+    reports = as_threads(4, body)
+    assert reports[0] == reports[1] and reports[2] == reports[3]
+    assert reports[0][-1].to == reports[2][-1].to
