@@ -7,8 +7,16 @@ from typing import Iterable
 import torch
 
 
+def local_of(tensor: torch.Tensor) -> torch.Tensor:
+    """Returns this rank's shard of a DTensor (FSDP2), or the tensor itself."""
+    return tensor.to_local() if hasattr(tensor, "to_local") else tensor
+
+
 class Parameters:
-    """The parameters of a model that require a gradient, in the given order. All ranks must give the same order."""
+    """The parameters of a model that require a gradient, in the given order. All ranks must give the same order.
+
+    Vectors have the elements of this rank's shards.
+    """
 
     def __init__(self, named: Iterable[tuple[str, torch.nn.Parameter]]) -> None:
         self.names: list[str] = []
@@ -27,12 +35,15 @@ class Parameters:
         wide = any(each.dtype == torch.float64 for each in self.tensors)
         self.dtype = torch.float64 if wide else torch.float32
         self.word = "f64" if wide else "f32"
-        self.count = sum(each.numel() for each in self.tensors)
+        self.count = sum(local_of(each).numel() for each in self.tensors)
+
+    def locals(self) -> list[torch.Tensor]:
+        return [local_of(each.detach()) for each in self.tensors]
 
     def table(self) -> list[tuple[int, int]]:
         """Returns (begin, count) of each parameter in a vector."""
         begin, all = 0, []
-        for each in self.tensors:
+        for each in self.locals():
             all.append((begin, each.numel()))
             begin += each.numel()
         return all
@@ -60,15 +71,15 @@ class Vector:
         self._of = of
         self.flat = torch.zeros(of.count + extra, dtype=of.dtype, device="cpu")
         self.parts = [self.flat[begin:begin + count].view(each.shape)
-                      for each, (begin, count) in zip(of.tensors, of.table())]
+                      for each, (begin, count) in zip(of.locals(), of.table())]
 
     @torch.no_grad()
     def take_weights(self) -> None:
-        torch._foreach_copy_(self.parts, self._of.tensors)
+        torch._foreach_copy_(self.parts, self._of.locals())
 
     @torch.no_grad()
     def give_weights(self) -> None:
-        torch._foreach_copy_(self._of.tensors, self.parts)
+        torch._foreach_copy_(self._of.locals(), self.parts)
 
     @torch.no_grad()
     def take_gradients(self, scale: torch.Tensor | None = None) -> None:
@@ -77,7 +88,8 @@ class Vector:
             if each.grad is not None and each.grad.layout != torch.strided:
                 raise ValueError(f"{name} has a sparse gradient, but partial sums need dense gradients: create its "
                                  "layer with sparse=False")
-        with_one = [(part, each.grad) for part, each in zip(self.parts, self._of.tensors) if each.grad is not None]
+        with_one = [(part, local_of(each.grad)) for part, each in zip(self.parts, self._of.tensors)
+                    if each.grad is not None]
         if len(with_one) < len(self.parts):
             self.flat.zero_()
         if with_one:
@@ -93,6 +105,10 @@ class Vector:
         its own order. Fused optimizers require this order.
         """
         for part, each in zip(self.parts, self._of.tensors):
+            if local_of(each) is not each:
+                each.grad = torch.empty_like(each) if each.grad is None else each.grad
+                local_of(each.grad).copy_(part)
+                continue
             is_alike = part.dtype == each.dtype and part.stride() == each.stride()
             each.grad = part if is_alike else torch.empty_like(each).copy_(part)
 

@@ -41,6 +41,10 @@ class PartialOptimizer(Wrapper):
                        the result is the weighted mean. None: 1
         age            factors of late gradients: "inverse" or a list, as in World.partial(); None: 1
         process_group  a group of the backend lsched, or a libsched.World; None: the default group
+        replicas       a 2-D DeviceMesh of all ranks (groups, ranks of a group) for models of FSDP2, sharded by
+                       fully_shard(model, mesh=replicas[inner dimension]). The gradients of a group are in a round
+                       together or not at all, and the policy counts groups. `lag` must be "accumulate" (the default) or
+                       "latest"
         timeout        maximum duration of any wait in seconds; None: the group's timeout
         seed           seed of the random draws of the policy
         on_round       a function that is called with the libsched.Report of a result, before the inner step with that
@@ -55,12 +59,16 @@ class PartialOptimizer(Wrapper):
     """
 
     def __init__(self, inner: torch.optim.Optimizer, named_parameters: Iterable[tuple[str, torch.nn.Parameter]], *,
-                 activation: str | None = None, lag: str = "history", divisor: str | None = None,
+                 activation: str | None = None, lag: str | None = None, divisor: str | None = None,
                  weight: int | Callable[[], int] | None = None, age: str | Sequence[float] | None = None,
-                 process_group: Any = None, timeout: float | None = None, seed: int = 0,
+                 process_group: Any = None, replicas: Any = None, timeout: float | None = None, seed: int = 0,
                  on_round: Callable[[Report], None] | None = None) -> None:
         self.world, self._limit = world_and_limit(process_group, timeout)
         with refusing(self.world):
+            if replicas is not None and (replicas.ndim != 2 or replicas.mesh.flatten().tolist()
+                                         != list(range(self.world.size))):
+                raise ValueError(f"replicas is {replicas}, but PartialOptimizer needs a mesh of all {self.world.size} "
+                                 "ranks in order, groups first: use init_device_mesh(\"cpu\", (groups, shards))")
             if weight is not None and not callable(weight):
                 whole_number(weight, "weight")
             if isinstance(inner, torch.optim.SparseAdam):
@@ -71,6 +79,12 @@ class PartialOptimizer(Wrapper):
                                  "each rank: use another optimizer")
             super().__init__(inner, named_parameters)
             self._mine, self._result = self.parameters.flagged_vector(), self.parameters.flagged_vector()
+        if lag is None:
+            lag = "history" if replicas is None else "accumulate"
+        shards = 1 if replicas is None else replicas.size(1)
+        # The world in which contributions are added up: the ranks that have the same shard.
+        self._adds = self.world if replicas is None else self.world.split(self.world.rank % shards, self.world.rank)
+        self._is_grouped = replicas is not None
         self._on_round = on_round
         self._lag = lag
         self._weight = 1 if weight is None else weight
@@ -81,15 +95,16 @@ class PartialOptimizer(Wrapper):
         # True if the weights may differ from those of replicas that have made a step for each round.
         self._differs = False
         if activation is None:
-            activation = f"quorum({max(1, 3 * self.world.size // 4)})"
+            activation = f"quorum({max(1, 3 * self._adds.size // 4)})"
         if divisor is None:
             divisor = "ranks" if weight is None else "offers"
         self._options = dict(activation=activation, lag=lag, history=60 if lag == "history" else 0, divisor=divisor,
-                             seed=seed, age=age, averages_weights=True)
+                             seed=seed, age=age, averages_weights=not self._is_grouped,
+                             groups=(self.world, shards) if self._is_grouped else None)
         self._open(passes=0)
 
     def _open(self, passes: int) -> None:
-        self.sums = self.world.partial(self._mine.flat.numel(), self.parameters.word, **self._options)
+        self.sums = self._adds.partial(self._mine.flat.numel(), self.parameters.word, **self._options)
         self.sums._create_wait(self._limit)
         self.sums.passes = passes
 
@@ -209,18 +224,22 @@ class PartialOptimizer(Wrapper):
     def average_parameters(self, buffers: Iterable[torch.Tensor] = ()) -> None:
         """Replaces the weights by their mean, with the same bits on all ranks, and drops pending offers.
 
-        This method is collective. `buffers` are buffers of the model. Also averages buffers of a floating dtype.
+        With `replicas`, call flush() before, because no offers are dropped. This method is collective. `buffers` are
+        buffers of the model. Also averages buffers of a floating dtype.
         """
         self._mine.take_weights()
         if self._has_left:
             self._begin_anew()
+        elif self._is_grouped:
+            with self._adds.allreduce(self._mine.flat, divisor="ranks") as mean:
+                mean.run(self._limit)
         else:
             self.sums.model_sync(self._mine.flat, self._limit)
         self._mine.give_weights()
         self._differs = False
         for each in buffers:
             if each.is_floating_point() and each.numel():
-                with self.world.allreduce(each, divisor="ranks") as step:
+                with self._adds.allreduce(each, divisor="ranks") as step:
                     step.run(self._limit)
 
     def _begin_anew(self) -> None:
@@ -245,12 +264,14 @@ class PartialOptimizer(Wrapper):
         survivors = self.world.shrink(self._limit)
         survivors.nonblocking = self.world.nonblocking
         self.sums.carry(survivors)
-        self.world = survivors
+        self.world = self._adds = survivors
         return survivors
 
     def close(self) -> None:
         """Leaves, and waits until all ranks have left."""
         self.sums.close(self._limit)
+        if self._is_grouped:
+            self._adds.close()
 
     def __enter__(self) -> "PartialOptimizer":
         return self
@@ -268,7 +289,8 @@ class PartialOptimizer(Wrapper):
 
         Each rank must save its own state.
         """
-        pending = torch.frombuffer(bytearray(self.sums.save_pending()), dtype=torch.uint8)
+        image = b"" if self._is_grouped else self.sums.save_pending()
+        pending = torch.frombuffer(bytearray(image), dtype=torch.uint8) if image else torch.empty(0, dtype=torch.uint8)
         return self._state_with(ranks=self.world.size, rank=self.world.rank, round=self.round, pending=pending,
                                 passes=self.sums.passes)
 
@@ -284,6 +306,8 @@ class PartialOptimizer(Wrapper):
             return
         self._rounds_before = mine["round"] - self.sums.round
         self.sums.passes = mine["passes"]
+        if self._is_grouped:
+            return
         self.sums.withdraw()
         if (mine["ranks"], mine["rank"]) == (self.world.size, self.world.rank):
             self.sums.load_pending(bytes(mine["pending"].numpy()))

@@ -70,3 +70,40 @@ os._exit(0)
 def test_ranks_do_not_wait_for_each_other_in_different_fragments():
     said = run(3, TURNS)
     assert said.count("rounds [2, 2]\n") == 2, said
+
+
+REPLICAS = """
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+import libsched.torch as lst
+mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("replica", "shard"))
+torch.manual_seed(0)
+model = fully_shard(torch.nn.Linear(5, 3), mesh=mesh["shard"])
+opt = lst.PartialOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), model.named_parameters(), replicas=mesh,
+                           activation="quorum(1)", timeout=20)
+torch.manual_seed(rank)
+reports = []
+for step in range(6 if rank < 2 else 3):
+    if rank == 3:
+        time.sleep(0.01)
+    opt.zero_grad()
+    model(torch.randn(4, 5)).square().mean().backward()
+    opt.step()
+    reports.append((opt.report.from_, opt.report.to, opt.report.groups))
+opt.flush()
+opt.average_parameters()
+weights = torch.cat([each.full_tensor().flatten() for each in model.parameters()])
+every = [None] * 4
+dist.all_gather_object(every, (reports, weights.tolist()))
+assert every[0][0] == every[1][0] and every[2][0] == every[3][0], every
+assert all(each[1] == every[0][1] for each in every), every
+say("alike")
+opt.close()
+os._exit(0)
+"""
+
+
+def test_all_shards_of_a_replica_group_step_by_the_same_rounds():
+    """Two groups of two shards, with FSDP2 inside a group. One shard is slow."""
+    said = run(4, REPLICAS)
+    assert said.count("alike\n") == 4, said
