@@ -313,7 +313,8 @@ TEST(activation_model_bug, every_lost_dep_and_every_lost_signal_is_caught) {
 // --- replica groups --------------------------------------------------------------------------------------------------
 
 // The worlds of group_worlds.cc: the log of replica groups. All shards of a group are in a data round or none, all
-// ranks take the same decisions, no result is exposed before the round has ended on all ranks, and no offer stays behind.
+// ranks take the same decisions, no result is exposed before the round has ended on all ranks, and no offer stays
+// behind.
 TEST(group_model, all_shards_of_a_group_are_in_a_round_or_none) {
   for (const char* scenario : {"1 group of 2 shards", "2 groups of 1 shard", "2 groups of 2 shards, one offer"})
     models::expect_right(scenario);

@@ -324,7 +324,7 @@ constexpr activation k_majority{.policy = activation_policy::majority};
 constexpr activation k_two{.policy = activation_policy::quorum, .number = 2};
 constexpr activation k_all{.policy = activation_policy::full};
 constexpr setting k_one_group{{1, 2}, k_one, {2}, 1, 1, true};
-constexpr setting k_single_shards{{2, 1}, k_one, {2, 1}, 1, 1, true};
+constexpr setting k_single_shards{{2, 1}, k_one, {1, 1}, 1, 1, true};
 constexpr setting k_two_by_two{{2, 2}, k_one, {1, 0}, 0, 1, false};
 constexpr setting k_two_by_two_lag{{2, 2}, k_one, {2, 2}, 1, 2, true};
 constexpr setting k_three_by_two{{3, 2}, k_two, {3, 2, 1}, 1, 1, true};
