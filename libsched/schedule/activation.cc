@@ -13,8 +13,9 @@ constexpr std::array<std::string_view, 8> k_names{"none",     "full",   "solo", 
 failure refused(std::string_view words) {
   return {status::argument,
           "\"" + std::string(words) +
-              "\" is not an activation policy: use full, solo, majority, first_of(M), all_of(M), quorum(K) or "
-              "deadline(microseconds or auto), and optionally +every(T), with numbers from 1 on"};
+              "\" is not an activation policy: use full, solo, majority, first_of(M), all_of(M), quorum(K), "
+              "quorum(K)+grace(microseconds) or deadline(microseconds or auto), and optionally +every(T), with numbers "
+              "from 1 on"};
 }
 
 /// Returns the number in "name(number)". Returns nullopt if the words have another form.
@@ -33,6 +34,8 @@ std::string_view name_of(activation_policy policy) { return k_names[static_cast<
 
 std::optional<failure> validate(const activation& starts, rank size) {
   const std::string name(name_of(starts.policy));
+  if (starts.grace_us != 0 && starts.policy != activation_policy::quorum)
+    return failure{status::argument, name + " takes no grace: use quorum(K)+grace(T), or leave out the grace"};
   if (!has_number(starts.policy)) {
     if (starts.number == 0) return std::nullopt;
     return failure{status::argument, name + " takes no number: leave out the parentheses"};
@@ -47,6 +50,7 @@ std::string words_for(const activation& starts) {
   std::string words(name_of(starts.policy));
   const bool is_auto = starts.policy == activation_policy::deadline && starts.number == k_auto_deadline;
   if (has_number(starts.policy)) words += "(" + (is_auto ? "auto" : std::to_string(starts.number)) + ")";
+  if (starts.grace_us != 0) words += "+grace(" + std::to_string(starts.grace_us) + ")";
   if (starts.full_every != 0) words += "+every(" + std::to_string(starts.full_every) + ")";
   return words;
 }
@@ -64,8 +68,16 @@ result<activation> read_activation(std::string_view words) {
   }
   if (policy == "deadline(auto)") starts.policy = activation_policy::deadline, starts.number = k_auto_deadline;
   if (starts.policy == activation_policy::none) return refused(words);
-  if (plus == words.npos) return starts;
-  const auto every = number_in<std::uint64_t>(words.substr(plus + 1), "every");
+  std::string_view rest = plus == words.npos ? std::string_view() : words.substr(plus);
+  if (starts.policy == activation_policy::quorum && rest.starts_with("+grace")) {
+    const std::size_t end = rest.find('+', 1);
+    const auto grace = number_in<std::uint32_t>(rest.substr(1, end - 1), "grace");
+    if (!grace) return refused(words);
+    starts.grace_us = *grace;
+    rest = end == rest.npos ? std::string_view() : rest.substr(end);
+  }
+  if (rest.empty()) return starts;
+  const auto every = number_in<std::uint64_t>(rest.substr(1), "every");
   if (!every) return refused(words);
   starts.full_every = *every;
   return starts;

@@ -1,7 +1,8 @@
 // An activation is the condition that starts a round of a partial collective. A partial collective need not wait for
 // all ranks. The condition is a pair (m, k): k of m candidate ranks must have called. Only the policies `majority`,
 // `first_of` and `all_of` draw candidates. They draw new candidates for each round. With `+every(N)`, every N-th round
-// waits for all ranks.
+// waits for all ranks. With `quorum(K)+grace(T)`, the round starts when all ranks have called, or T us after the call
+// of the K-th rank.
 //
 //   policy        m candidates                             k of these must call
 //   full          each rank starts its part when it calls; no signals
@@ -56,6 +57,7 @@ struct activation {
   std::uint64_t seed = 0;        ///< seed of the random draws
   std::uint32_t number = 0;      ///< M, K or T; k_auto_deadline for deadline(auto); 0: no number
   std::uint64_t full_every = 0;  ///< every full_every-th round waits for all ranks; 0: no such rounds
+  std::uint32_t grace_us = 0;    ///< only quorum: time after the K-th call until the round starts; 0: no grace
 
   /// Returns true if a signal from another rank can start a rank's part of a round.
   constexpr bool is_woken() const { return policy > activation_policy::full; }
@@ -97,18 +99,32 @@ constexpr quota quota_of(const activation& starts, rank size) {
   return {};
 }
 
-/// Rank that counts the calls if a round needs more than one call.
+/// Returns true if a round can wait for calls after the K-th call. If K is the number of ranks, no further call exists.
+constexpr bool has_grace(const activation& starts, rank size) {
+  return starts.grace_us != 0 && starts.number < static_cast<std::uint32_t>(size);
+}
+
+/// Rank that counts the calls if a round needs more than one call, or has a grace.
 inline constexpr rank k_coordinator = 0;
+constexpr bool has_coordinator(const activation& starts, rank size) {
+  return quota_of(starts, size).arrivals > 1 || has_grace(starts, size);
+}
 
 /// Tags of call ops. A call is a signal from a rank to itself. In rounds that wait for all ranks, calls use the second
 /// tag. With policy `deadline`, calls use the second tag in every round, and a signal with the first tag means that the
 /// deadline has passed.
 inline constexpr std::uint32_t k_call_tag = 0, k_full_call_tag = 1;
 
-/// Returns ARGUMENT if M or K is not in 1 … `size`, or if `starts` has a number although its policy takes none.
+/// Tags of further call ops, which only the coordinator has, and only with a grace. A signal with tag k_grace_tag means
+/// that the grace has passed. The signal with tag k_left_tag + r stands for the call of rank r after r has left.
+inline constexpr std::uint32_t k_grace_tag = 2, k_left_tag = 3;
+
+/// Returns ARGUMENT if M or K is not in 1 … `size`, or if `starts` has a number or a grace although its policy takes
+/// none.
 std::optional<failure> validate(const activation& starts, rank size);
 
-/// Returns the activation as text, such as "quorum(3)+every(100)" or "none". The text does not contain the seed.
+/// Returns the activation as text, such as "quorum(3)+grace(500)+every(100)" or "none". The text does not contain the
+/// seed.
 std::string words_for(const activation& starts);
 
 /// Parses a text in the form that words_for returns. For an invalid text, returns ARGUMENT and an error text that lists

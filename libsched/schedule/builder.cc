@@ -158,6 +158,12 @@ op_id builder::call(deps after) { return signal_recv(parts_.place.self, k_call_t
 
 op_id builder::full_call(deps after) { return signal_recv(parts_.place.self, k_full_call_tag, after); }
 
+op_id builder::grace_call(deps after) { return signal_recv(parts_.place.self, k_grace_tag, after); }
+
+op_id builder::left_call(rank r, deps after) {
+  return signal_recv(parts_.place.self, k_left_tag + static_cast<std::uint32_t>(r), after);
+}
+
 op_id builder::capture(kernel merge, region target, std::uint64_t count, deps after) {
   return append(
       {.kind = op_kind::capture, .what = merge, .type = at(target.buffer()).type, .count = count, .c = target}, after);

@@ -78,6 +78,10 @@ class builder {
   /// call op of a schedule (activation::has_full_call).
   op_id call(deps after = {});
   op_id full_call(deps after = {});
+  /// Appends a call op that completes when the grace has passed. The grace begins when the op has its tokens.
+  op_id grace_call(deps after = {});
+  /// Appends a call op that stands for the call of rank `r`, and completes in rounds after the departure of `r`.
+  op_id left_call(rank r, deps after = {});
   /// Appends a capture, which moves the application's pending contribution to `target`. `merge` combines a contribution
   /// that comes too late for a round with the next contribution.
   op_id capture(kernel merge, region target, std::uint64_t count, deps after = {});

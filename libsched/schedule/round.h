@@ -83,6 +83,9 @@ constexpr bool is_deadline_call(const op& call, const activation& starts) {
   return starts.policy == activation_policy::deadline && call.tag != k_full_call_tag;
 }
 
+/// Returns true if the call op completes by an event of the engine: the end of the grace, or a departure.
+constexpr bool is_engine_call(const op& call) { return call.tag >= k_grace_tag; }
+
 /// Returns true if the op communicates with another rank.
 constexpr bool has_edge(const op& o, rank self) { return is_communication(o.kind) && o.peer != self; }
 
@@ -92,12 +95,14 @@ constexpr bool has_edge(const op& o, rank self) { return is_communication(o.kind
 /// A rank that has left the world counts as having called in every round. Such calls must not start rounds, because
 /// rounds would then start without end. So they have an effect in two cases only: if the round waits for every rank, or
 /// if fewer ranks remain than the round needs calls. In the second case, all remaining ranks must call. The ranks with
-/// the lowest numbers among the ranks that have left make the missing calls.
+/// the lowest numbers among the ranks that have left make the missing calls. With a grace, only the ops with tag
+/// k_left_tag count for these ranks, and each of them counts in every round.
 class round_calls {
  public:
   explicit round_calls(const activation& starts = {}, rank size = 0)
       : starts_(starts),
         quota_(quota_of(starts, size)),
+        has_grace_(has_grace(starts, size)),
         is_drawn_(quota_.candidates < size),
         drawn_(is_drawn_ ? size : 0) {}
 
@@ -130,16 +135,23 @@ class round_calls {
     if (!starts_.is_woken()) return true;
     if (tag == k_full_call_tag) return waits_for_all_ || starts_.policy == activation_policy::deadline;
     if (waits_for_all_) return false;
-    if (present == nullptr) return is_candidate(self);
+    if (tag == k_grace_tag) return has_grace_;
+    if (tag >= k_left_tag) return has_grace_ && !is_present(static_cast<rank>(tag - k_left_tag), present);
+    if (is_present(self, present)) return is_candidate(self);
+    if (has_grace_) return false;
     const auto place = std::ranges::lower_bound(*present, self);
-    if (place != present->end() && *place == self) return is_candidate(self);
     const auto left_before = self - static_cast<rank>(place - present->begin());
     return left_before < quota_.arrivals - static_cast<rank>(present->size());
   }
 
  private:
+  static bool is_present(rank r, const std::vector<rank>* present) {
+    return present == nullptr || std::ranges::binary_search(*present, r);
+  }
+
   activation starts_;
   quota quota_;
+  bool has_grace_;
   bool is_drawn_;
   drawn_ranks drawn_;
   bool waits_for_all_ = false;

@@ -66,6 +66,7 @@ bool head_lines(Io& io, head_text& head) {
   activation& starts = head.starts;
   return io.end_line() && io.word("activation") && io.choice(k_all_policies, "an activation policy", starts.policy) &&
          (!has_number(starts.policy) || io.number(starts.number)) &&
+         (!io.option("grace", starts.grace_us != 0) || io.number(starts.grace_us)) &&
          (!io.option("every", starts.full_every != 0) || io.number(starts.full_every)) && io.word("seed") &&
          io.number(starts.seed) && io.end_line();
 }

@@ -119,11 +119,12 @@ class description {
   // Each function binds all members of its argument, so that a new member causes a compile error.
 
   void add(const activation& starts) {
-    const auto& [policy, seed, number, full_every] = starts;
+    const auto& [policy, seed, number, full_every, grace_us] = starts;
     to_.word(static_cast<std::uint64_t>(policy));
     to_.wide(seed);
     to_.word(number);
     to_.wide(full_every);
+    to_.word(grace_us);
   }
 
   void add(const buffer& one) {

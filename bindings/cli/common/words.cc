@@ -148,7 +148,8 @@ CLI::Validator activation_words() {
   };
   return {
       check,
-      "full, solo, majority, first_of(M), all_of(M), quorum(K) or deadline(microseconds or auto), optionally +every(T)",
+      "full, solo, majority, first_of(M), all_of(M), quorum(K), quorum(K)+grace(microseconds) or deadline(microseconds "
+      "or auto), optionally +every(T)",
       ""};
 }
 

@@ -14,7 +14,8 @@ namespace {
 TEST(starts, words_are_read_back) {
   for (const char* words :
        {"full", "solo", "majority", "first_of(1)", "all_of(17)", "quorum(4294967295)", "solo+every(1)", "full+every(3)",
-        "deadline(1)", "deadline(auto)", "deadline(auto)+every(9)", "quorum(2)+every(18446744073709551615)"}) {
+        "deadline(1)", "deadline(auto)", "deadline(auto)+every(9)", "quorum(2)+every(18446744073709551615)",
+        "quorum(1)+grace(1)", "quorum(3)+grace(4294967295)+every(16)"}) {
     const auto starts = read_activation(words);
     ASSERT_TRUE(starts) << words;
     EXPECT_EQ(words_for(*starts), words);
@@ -52,7 +53,20 @@ TEST(starts, other_words_are_refused) {
                             "+every(2)",
                             "every(2)",
                             "solo + every(2)",
-                            "first_of(1.5)"}) {
+                            "first_of(1.5)",
+                            "grace(5)",
+                            "solo+grace(5)",
+                            "all_of(2)+grace(5)",
+                            "deadline(5)+grace(5)",
+                            "quorum(2)+grace",
+                            "quorum(2)+grace()",
+                            "quorum(2)+grace(0)",
+                            "quorum(2)+grace(auto)",
+                            "quorum(2)+grace(4294967296)",
+                            "quorum(2)+grace(5)+grace(5)",
+                            "quorum(2)+grace(5)every(3)",
+                            "quorum(2)+grace(5)+",
+                            "quorum(2)+every(3)+grace(5)"}) {
     const auto starts = read_activation(words);
     ASSERT_FALSE(starts) << words;
     EXPECT_EQ(starts.error().code, status::argument);
@@ -64,6 +78,7 @@ TEST(starts, other_words_are_refused) {
 TEST(starts, take_all_where_fewer_are_left_but_wait_as_long_as_ever) {
   const auto of = [](const char* words) { return words_for(among(*read_activation(words), 3)); };
   EXPECT_EQ(of("quorum(5)+every(9)"), "quorum(3)+every(9)");
+  EXPECT_EQ(of("quorum(5)+grace(7)+every(9)"), "quorum(3)+grace(7)+every(9)");
   EXPECT_EQ(of("all_of(2)"), "all_of(2)");
   EXPECT_EQ(of("majority"), "majority");
   EXPECT_EQ(of("deadline(5000)"), "deadline(5000)");
@@ -78,6 +93,8 @@ TEST(starts, a_number_is_of_ranks_that_exist) {
   EXPECT_TRUE(validate({.policy = activation_policy::quorum, .number = 4}, 3));
   EXPECT_TRUE(validate({.policy = activation_policy::all_of}, 3));
   EXPECT_TRUE(validate({.policy = activation_policy::solo, .number = 1}, 3));
+  EXPECT_FALSE(validate({.policy = activation_policy::quorum, .number = 3, .grace_us = 1}, 3));
+  EXPECT_TRUE(validate({.policy = activation_policy::all_of, .number = 3, .grace_us = 1}, 3));
 }
 
 TEST(starts, quotas_are_those_of_the_table) {
@@ -91,6 +108,41 @@ TEST(starts, quotas_are_those_of_the_table) {
   EXPECT_EQ(quota("first_of(3)"), std::pair(3, 1));
   EXPECT_EQ(quota("all_of(3)+every(2)"), std::pair(3, 3));
   EXPECT_EQ(quota("quorum(3)"), std::pair(7, 3));
+  EXPECT_EQ(quota("quorum(3)+grace(100)"), std::pair(7, 3));
+}
+
+TEST(starts, a_grace_is_for_further_calls) {
+  const activation starts = *read_activation("quorum(3)+grace(100)");
+  for (const rank size : {3, 5, 6, 7}) {
+    EXPECT_EQ(has_grace(starts, size), size > 3);
+    EXPECT_TRUE(has_coordinator(starts, size));
+    EXPECT_FALSE(has_grace(*read_activation("quorum(3)"), size));
+  }
+  EXPECT_FALSE(has_coordinator(*read_activation("quorum(1)"), 3));
+  EXPECT_TRUE(has_coordinator(*read_activation("quorum(1)+grace(100)"), 3));
+  EXPECT_FALSE(has_coordinator(*read_activation("quorum(1)+grace(100)"), 1));
+}
+
+TEST(starts, a_departure_counts_only_by_its_own_op_with_a_grace) {
+  const std::vector<rank> all{0, 1, 2, 3, 4}, some{0, 2, 4};
+  for (const char* words : {"quorum(3)+grace(100)", "quorum(3)+grace(100)+every(2)"}) {
+    round_calls calls(*read_activation(words), 5);
+    calls.open(1, some);
+    EXPECT_TRUE(calls.counts(0, k_grace_tag, &some));
+    for (rank r = 0; r < 5; ++r) {
+      const bool is_left = r == 1 || r == 3;
+      EXPECT_EQ(calls.counts(r, k_call_tag, &some), !is_left) << words << " " << r;
+      EXPECT_EQ(calls.counts(0, k_left_tag + static_cast<std::uint32_t>(r), &some), is_left) << words << " " << r;
+      EXPECT_FALSE(calls.counts(0, k_left_tag + static_cast<std::uint32_t>(r), &all));
+      EXPECT_FALSE(calls.counts(0, k_left_tag + static_cast<std::uint32_t>(r), nullptr));
+    }
+  }
+  round_calls full(*read_activation("quorum(3)+grace(100)+every(2)"), 5), without(*read_activation("quorum(3)"), 5);
+  full.open(2, some);
+  without.open(1, some);
+  for (const std::uint32_t tag : {k_call_tag, k_grace_tag, k_left_tag + 1}) EXPECT_FALSE(full.counts(1, tag, &some));
+  EXPECT_TRUE(full.counts(1, k_full_call_tag, &some));
+  for (const std::uint32_t tag : {k_grace_tag, k_left_tag + 1}) EXPECT_FALSE(without.counts(0, tag, &some));
 }
 
 TEST(starts, multiples_are_full) {
