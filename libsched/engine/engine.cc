@@ -58,7 +58,7 @@ struct engine::interpreter {
   const round_calls& calls() const { return inst.partial->whose; }
   const std::vector<rank>* present() const { return &inst.present; }
   round_no listen(op_id id, const op& o) const {
-    if (is_call(o, rank_of(id))) return calls_heard(inst, o).load();
+    if (is_call(o, rank_of(id))) return is_engine_call(o) ? in.begin_grace(inst, o) : calls_heard(inst, o).load();
     return in.net_.arm(inst.links[id], inst.round) ? inst.round : 0;
   }
 
@@ -111,6 +111,7 @@ bool engine::step() {
   moved = poll_endpoint() || moved;
   moved = poll_lane() || moved;
   if (!gated_.empty()) moved = poll_gates() || moved;
+  if (!timed_.empty()) moved = poll_graces() || moved;
   if (is_any_read()) moved = poll_readers() || moved;
   if (!tasks_.empty()) moved = advance_tasks() || moved;
   net_.flush();
@@ -208,6 +209,21 @@ void engine::look(instance& inst) {
   }
 }
 
+// Completes the grace ops whose time has passed.
+bool engine::poll_graces() {
+  bool moved = false;
+  for (instance* const one : timed_) {
+    if (!is_grace_over(*one)) continue;
+    one->partial->grace_due_ns = k_never;
+    interpreter me{*this, *one};
+    round_player(me).hear(one->partial->grace, one->round);
+    if (trace_ != nullptr) note_end(*one, one->partial->grace);
+    advance(*one);
+    moved = true;
+  }
+  return moved;
+}
+
 // Runs the instance until it has to wait. At the end of a round, a partial instance opens the next round at once. An
 // ordinary instance does so only if it has a gate (round_gate.h), the gate is open, and the application has already
 // called for the next round.
@@ -241,6 +257,7 @@ void engine::begin_round(instance& inst) {
   if (partial_state* const partial = inst.partial.get()) {
     std::ranges::fill(partial->segment_states, segment_state{.null = true});
     partial->whose.open(counted(inst, inst.round), inst.present);
+    partial->grace_due_ns = k_never;
     inst.cells[partial->output_buffer].storage = partial->results->writing();
   }
   if (inst.lists != nullptr && !inst.lists->read_lengths()) return fail(inst, status::bounds, k_no_rank);
@@ -377,29 +394,6 @@ outcome engine::compute_lists(instance& inst, op_id id, const op& o) {
   if (!inst.lists->compute(o, inst.cells)) return fail(inst, status::bounds, k_no_rank), outcome::failed;
   set_segment_state(inst, id, {});
   return combined(inst, o);
-}
-
-// In a partial schedule, sets the contributors of the op's result. If null operands make a kernel call unnecessary,
-// also produces the result.
-engine::null_operands engine::settle_nulls(instance& inst, op_id id, const op& o) {
-  const bool is_binary = o.b.exists();
-  const segment_state a = segment_state_of(inst, &op_segments::a, id);
-  const segment_state b = is_binary ? segment_state_of(inst, &op_segments::b, id) : segment_state{.null = true};
-  const bool lacks_one = a.null || (is_binary && b.null), lacks_all = a.null && b.null;
-  const null_rule rule = inst.kernels[id].null;
-  if (rule == null_rule::present) {
-    set_segment_state(inst, id, {});
-  } else {
-    const bool is_null = rule == null_rule::keep ? lacks_one : lacks_all;
-    set_segment_state(inst, id, {merge(a.tally, b.tally), is_null});
-    if (is_null) return {.is_settled = true};
-  }
-  if (lacks_one && rule == null_rule::either) {
-    const buffer_swap may = may_swap(inst, id);
-    a.null ? select(inst, o, o.b, o.releases_b, may.of_b) : select(inst, o, o.a, o.releases_a, may.of_a);
-    return {.is_settled = true};
-  }
-  return {.a = a.null, .b = b.null};
 }
 
 buffer_swap engine::may_swap(const instance& inst, op_id id) {

@@ -1,12 +1,12 @@
 // The engine executes the ops of instances (instance.h). The engine has no thread of its own. The driver
 // (offload/driver.h) decides when a thread runs the engine, and when that thread sleeps. The engine reads the clock
-// only to record times.
+// to record times, and to find the end of a grace (activation.h).
 //
 // step() has a fixed order. First it handles the posts, which are requests of other threads. Then it polls the
-// endpoint, the lane (the helper threads, lane.h), the device, the gates (round_gate.h), the peers that read memory of
-// failed instances, and the tasks. Finally it flushes the endpoint. Each of these parts executes the ops that became
-// ready, and publishes finished rounds. Each instance has one FIFO queue of ready ops, so there is no recursion. While
-// schedules run, step() itself allocates nothing, takes no lock and makes no system call.
+// endpoint, the lane (the helper threads, lane.h), the device, the gates (round_gate.h), the graces, the peers that
+// read memory of failed instances, and the tasks. Finally it flushes the endpoint. Each of these parts executes the ops
+// that became ready, and publishes finished rounds. Each instance has one FIFO queue of ready ops, so there is no
+// recursion. While schedules run, step() itself allocates nothing, takes no lock and makes no system call.
 //
 // Thread safety: exactly one thread at a time owns the engine (offload/driver.h selects the thread). Only the owner may
 // call these functions, unless a comment permits any thread.
@@ -155,6 +155,10 @@ class engine {
   /// Returns true if jobs are in flight on the device, or a round waits for a stream.
   bool has_device_work() const { return device_jobs_ != 0 || is_any_at_gate(); }
 
+  /// Returns the time at which step() must be called because a grace will have passed; k_never if no grace runs. The
+  /// clock is that of trace_buffer::now_ns().
+  std::uint64_t due_ns() const { return timed_.empty() ? k_never : next_grace_ns(); }
+
   /// Arms the doorbell for the next progress of the device. Called by an owner that is about to sleep.
   void arm_device();
 
@@ -250,6 +254,10 @@ class engine {
   bool advance_tasks();
   bool poll_endpoint();
   bool poll_lane();
+  bool poll_graces();
+  static round_no begin_grace(instance& inst, const op& call);
+  static bool is_grace_over(const instance& inst);
+  std::uint64_t next_grace_ns() const;
   instance* instance_of(std::uint32_t id) const;
   instance* instance_on_record(std::uint64_t number) const;
   std::vector<rank> ranks_late_for(const instance& inst, round_no round) const;
@@ -350,6 +358,7 @@ class engine {
   std::size_t partial_ = 0;  ///< partial instances among live_
   std::uint32_t next_id_ = 0;
   std::vector<instance*> gated_;      ///< instances that have a gate
+  std::vector<instance*> timed_;      ///< instances that have a grace op
   std::vector<instance*> closing_;    ///< failed instances whose memory peers still read
   bool is_armed_ = false;             ///< the doorbell will ring when the device has progressed
   std::vector<message_sink*> sinks_;  ///< registered sinks; null: free index

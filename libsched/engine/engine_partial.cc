@@ -1,9 +1,11 @@
-// Reserves the resources of partial instances, and closes instances that every rank has left.
+// The parts of the engine that only partial instances use: resources, null operands, graces (activation.h), and the end
+// of instances that every rank has left.
 #include <algorithm>
 #include <iterator>
 #include <utility>
 
 #include "libsched/engine/engine.h"
+#include "libsched/trace/trace_buffer.h"
 #include "ops/elementwise/elementwise.h"
 
 namespace lsched {
@@ -49,6 +51,50 @@ void engine::strip(instance& inst) {
   for (std::byte* const place : inst.owned)
     if (std::ranges::find(kept, place) == kept.end()) net_.memory().deallocate(place);
   inst.owned = std::move(kept);
+}
+
+// In a partial schedule, sets the contributors of the op's result. If null operands make a kernel call unnecessary,
+// also produces the result.
+engine::null_operands engine::settle_nulls(instance& inst, op_id id, const op& o) {
+  const bool is_binary = o.b.exists();
+  const segment_state a = segment_state_of(inst, &op_segments::a, id);
+  const segment_state b = is_binary ? segment_state_of(inst, &op_segments::b, id) : segment_state{.null = true};
+  const bool lacks_one = a.null || (is_binary && b.null), lacks_all = a.null && b.null;
+  const null_rule rule = inst.kernels[id].null;
+  if (rule == null_rule::present) {
+    set_segment_state(inst, id, {});
+  } else {
+    const bool is_null = rule == null_rule::keep ? lacks_one : lacks_all;
+    set_segment_state(inst, id, {merge(a.tally, b.tally), is_null});
+    if (is_null) return {.is_settled = true};
+  }
+  if (lacks_one && rule == null_rule::either) {
+    const buffer_swap may = may_swap(inst, id);
+    a.null ? select(inst, o, o.b, o.releases_b, may.of_b) : select(inst, o, o.a, o.releases_a, may.of_a);
+    return {.is_settled = true};
+  }
+  return {.a = a.null, .b = b.null};
+}
+
+// Returns the register of a call op that completes by an event of the engine (is_engine_call). The register of a
+// departure always satisfies the round, because round_calls decides whether the op counts. The grace begins now, and
+// poll_graces() completes the op.
+round_no engine::begin_grace(instance& inst, const op& call) {
+  if (call.tag != k_grace_tag) return k_last_round;
+  inst.partial->grace_due_ns = trace_buffer::now_ns() + std::uint64_t{inst.program->starts().grace_us} * 1000;
+  return 0;
+}
+
+bool engine::is_grace_over(const instance& inst) {
+  const std::uint64_t due_ns = inst.phase == phase::running ? inst.partial->grace_due_ns : k_never;
+  return due_ns != k_never && trace_buffer::now_ns() >= due_ns;
+}
+
+std::uint64_t engine::next_grace_ns() const {
+  std::uint64_t next_ns = k_never;
+  for (const instance* const one : timed_)
+    if (one->phase == phase::running) next_ns = std::min(next_ns, one->partial->grace_due_ns);
+  return next_ns;
 }
 
 // Begins to close an instance after all ranks have agreed that every rank has left. Signals of the last round may still

@@ -50,6 +50,7 @@ result<instance*> engine::add(schedule_ptr program, const binding& memory, const
     instances_.emplace_back();
   }
   closing_.reserve(instances_.size());
+  timed_.reserve(instances_.size());
   inst->index = free_places_.back();
   if (auto why = reserve(*inst, memory, options)) {
     net_.detach(inst->id);
@@ -59,6 +60,7 @@ result<instance*> engine::add(schedule_ptr program, const binding& memory, const
   free_places_.pop_back();
   ++live_;
   partial_ += inst->program->is_partial() ? 1u : 0u;
+  if (inst->partial != nullptr && inst->partial->grace != k_no_op) timed_.push_back(inst.get());
   if (trace_ != nullptr) trace_->set_name(schedule_in_trace(inst->number_on_record), inst->label);
   return (instances_[inst->index] = std::move(inst)).get();
 }
@@ -255,6 +257,7 @@ status engine::remove(instance& inst) {
   release_memory(inst);
   partial_ -= inst.program->is_partial() ? 1u : 0u;
   std::erase(gated_, &inst);
+  std::erase(timed_, &inst);
   std::erase(closing_, &inst);
   free_places_.push_back(inst.index);
   instances_[inst.index].reset();

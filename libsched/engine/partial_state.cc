@@ -53,8 +53,12 @@ const op* find_capture(const schedule& program) {
 
 result<std::unique_ptr<partial_state>> make_partial_state(const schedule& program) {
   auto made = std::make_unique<partial_state>();
-  for (op_id id = 0; id < program.ops().size(); ++id)
-    if (is_call(program.ops()[id], program.place().self)) made->calls.push_back(id);
+  for (op_id id = 0; id < program.ops().size(); ++id) {
+    const op& o = program.ops()[id];
+    if (!is_call(o, program.place().self)) continue;
+    if (!is_engine_call(o)) made->calls.push_back(id);
+    if (o.tag == k_grace_tag) made->grace = id;
+  }
   for (std::uint16_t b = 0; b < program.buffers().size(); ++b)
     if (program.buffers()[b].role == buffer_role::output) made->output_buffer = b;
   const op* const capture = find_capture(program);

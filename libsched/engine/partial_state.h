@@ -47,6 +47,9 @@ struct round_totals {
   std::uint64_t ranks = 0;   ///< size of the world
 };
 
+/// A time that never comes, in nanoseconds.
+inline constexpr std::uint64_t k_never = ~std::uint64_t{0};
+
 struct partial_state {
   instance* predecessor = nullptr;  ///< instance whose state this instance takes over; null once this instance is open
   /// Memory for the contributions and results of a predecessor in another engine. Also in instance::owned.
@@ -66,7 +69,9 @@ struct partial_state {
   std::optional<std::uint32_t> captured;  ///< buffer of the contribution that the open round has captured
   /// Call ops (is_call() in round.h): the normal op, and the op for rounds that wait for all ranks
   std::vector<op_id> calls;
-  round_calls whose;  ///< rule that selects the ranks whose calls start this round
+  op_id grace = k_no_op;                 ///< call op that completes when the grace has passed, or k_no_op
+  std::uint64_t grace_due_ns = k_never;  ///< time at which the grace of the open round passes; k_never: it does not run
+  round_calls whose;                     ///< rule that selects the ranks whose calls start this round
   std::uint16_t input_buffer = k_no_buffer;
   std::uint16_t output_buffer = k_no_buffer;
   std::uint32_t last_signals = 0;    ///< number of incoming edges whose final signal is missing
