@@ -65,7 +65,9 @@ bool driver::announce_and_look() {
 // set. Peers read this word with every message, and each change would move its cache line between cores. The progress
 // thread passes `nap`, and the function sets *nap to the time for which this thread may sleep. All other threads pass
 // null. If such a thread releases the engine and the transport cannot ring, the function wakes the progress thread,
-// which polls periodically.
+// which polls periodically. The function also wakes the progress thread if a grace passes before this thread would
+// wake up. Because alarm_ns_ is loaded after the release, either this thread finds that the progress thread could not
+// acquire the engine, or the progress thread has acquired the engine.
 void driver::let_go(nanoseconds* nap) {
   for (int turns = 1;; ++turns) {
     int looks = 0;
@@ -75,7 +77,11 @@ void driver::let_go(nanoseconds* nap) {
     const bool is_looked_for = engine_.is_time_driven() && listens && !is_left_to_callers();
     const bool has_more = looks == k_last_looks || (is_looked_for && nap == nullptr);
     if (!listens || is_left_to_callers()) expect_nothing();
-    if (nap != nullptr) *nap = nap_before(clock::time_point::max(), false);
+    const std::uint64_t due_ns = engine_.due_ns();
+    if (nap != nullptr) {
+      *nap = nap_before(clock::time_point::max(), false);
+      set_alarm(due_ns);
+    }
     owner_.store(0);
     if ((engine_.has_posts() || (turns < k_last_looks && was_one_shut_out())) && try_acquire()) {
       step();
@@ -83,11 +89,19 @@ void driver::let_go(nanoseconds* nap) {
     }
     if (bell_.sleepers.load() != 0)
       ring(bell_, doorbell::waiter);
-    else if ((has_more && has_auxiliary_.load()) || was_one_shut_out())
+    else if (((has_more || auxiliary_misses(due_ns)) && has_auxiliary_.load()) || was_one_shut_out())
       ring(bell_, doorbell::auxiliary);
     return;
   }
 }
+
+// Called by the progress thread before it may sleep.
+void driver::set_alarm(std::uint64_t due_ns) {
+  if (std::exchange(own_alarm_ns_, due_ns) != due_ns) alarm_ns_.store(due_ns);
+}
+
+// Returns true if a grace passes at `due_ns` and the progress thread may sleep longer.
+bool driver::auxiliary_misses(std::uint64_t due_ns) const { return due_ns != k_never && due_ns < alarm_ns_.load(); }
 
 // Clears `wanted` and `shut_out_`. Called if no message could cause progress, or if callers poll for their own
 // messages, so that peers need not ring. An earlier ring can be ignored, because the round of the message has ended, or
@@ -188,6 +202,8 @@ driver::nanoseconds driver::nap_before(clock::time_point deadline, bool is_waiti
     poll_nap_ = std::clamp<nanoseconds>(poll_nap_ * 2, k_first_poll_nap, longest);
     nap = poll_nap_;
   }
+  if (const std::uint64_t due_ns = engine_.due_ns(); due_ns != k_never)
+    deadline = std::min(deadline, clock::time_point(nanoseconds(due_ns)));
   if (deadline == clock::time_point::max()) return nap;
   return std::clamp<nanoseconds>(deadline - clock::now(), 0ns, nap);
 }
@@ -402,6 +418,7 @@ void driver::serve(const std::atomic<bool>& stop) {
   while (!stop.load()) {
     std::uint32_t epoch = bell_.word[doorbell::auxiliary].load();
     nanoseconds nap = leaves_rounds_ ? k_look_period : longest_nap();
+    set_alarm(k_never);
     if (acquire_or_be_replaced()) {
       take_over();
       look_at_caller();

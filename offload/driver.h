@@ -140,6 +140,8 @@ class driver {
   bool looks_at_clock() const { return is_core_shared_ || policy_.is_crowded(); }
   void look_and_let_go();
   void let_go(nanoseconds* nap = nullptr);
+  void set_alarm(std::uint64_t due_ns);
+  bool auxiliary_misses(std::uint64_t due_ns) const;
   bool auxiliary_listens() const;
   bool is_left_to_callers() const;
   void expect_nothing();
@@ -173,6 +175,10 @@ class driver {
   std::atomic<const void*> noted_{nullptr};  ///< goal::subject() of the wait that is published to the other ranks
   std::atomic<bool> shut_out_{false};        ///< a thread that was woken could not acquire the engine
   std::atomic<int> caller_{0};               ///< id of the thread that has started the last round
+  /// Time at which the sleeping progress thread will make a step for a grace (activation.h). k_never if the progress
+  /// thread may sleep longer than any grace. Only the progress thread writes this variable.
+  std::atomic<std::uint64_t> alarm_ns_{k_never};
+  std::uint64_t own_alarm_ns_ = k_never;  ///< copy of alarm_ns_, used only by the progress thread
 
   // Used only by the engine's owner:
   clock::time_point idle_since_{};

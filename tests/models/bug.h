@@ -26,6 +26,9 @@ inline bool caps_naps = true;
 /// If false, ring() does not look for a direct sleeper. In worlds without sockets, this look would only add states.
 inline bool sleeps_directly = false;
 
+/// The variable that becomes 1 when the grace of a partial round has passed. The clock of the explorer stands still.
+inline const std::uint64_t* grace_end = nullptr;
+
 }  // namespace models
 
 consteval models::bug operator""_bug(const char* name, std::size_t length) { return models::bug_of({name, length}); }

@@ -321,6 +321,56 @@ models::report nap_of_two_waiters(const circumstances& around) {
   return all.explore();
 }
 
+// A grace passes, and nothing rings at that time. A thread must be in a nap that ends by itself.
+
+models::report grace_for_waiter(const circumstances& around) {
+  rank_model all(around, act::awaits_grace, act::nothing);
+  all.add_time();
+  all.add("waiter", [](one_rank& it) {
+    it.call(0);
+    it.wait(0);
+  });
+  return all.explore();
+}
+
+/// The auxiliary thread may sleep for long when the application begins the grace.
+models::report grace_for_auxiliary(const circumstances& around) {
+  rank_model all(around, act::awaits_grace, act::nothing);
+  all.add_time();
+  all.add("application", [](one_rank& it) { it.call(0); });
+  all.add_auxiliary();
+  return all.explore("auxiliary");
+}
+
+/// The nap of the auxiliary thread may end while the application owns the engine.
+models::report grace_and_stepper(const circumstances& around) {
+  rank_model all(around, act::awaits_grace, act::nothing);
+  all.limit_early_naps();
+  all.add_time();
+  all.add("application", [](one_rank& it) {
+    it.call(0);
+    it.drives.progress();
+  });
+  all.add_auxiliary();
+  return all.explore("auxiliary");
+}
+
+/// A waiting thread may give up before the grace has passed.
+models::report grace_after_wait(const circumstances& around) {
+  rank_model all(around, act::awaits_grace, act::nothing);
+  all.limit_early_naps();
+  all.add_time();
+  all.add(
+      "impatient",
+      [](one_rank& it) {
+        it.call(0);
+        it.wait_a_while(0);
+      },
+      patience::impatient);
+  all.add_auxiliary();
+  return all.explore("auxiliary");
+}
+
 // No core is free for the auxiliary thread. Therefore the auxiliary thread leaves rounds to the threads that have
 // started them, and polls only from time to time.
 
@@ -347,6 +397,10 @@ models::report left_to_caller(const circumstances& around) {
 }
 
 const models::known_world k_worlds[] = {
+    models::known_world({"grace for waiter", grace_for_waiter}),
+    models::known_world({"grace for auxiliary", grace_for_auxiliary}),
+    models::known_world({"grace and stepper", grace_and_stepper}),
+    models::known_world({"grace after wait", grace_after_wait}),
     models::known_world({"look at round", look_at_round}),
     models::known_world({"left to caller", left_to_caller}),
     models::known_world({"job for waiter", job_for_waiter}),

@@ -209,13 +209,29 @@ class board_lane final : public lane {
 };
 
 /// The action of a schedule's only op. The op receives or sends a message, computes on the lane or on the device, or
-/// does nothing.
-enum class act : std::uint8_t { nothing, receives, sends, computes, computes_on_device };
+/// does nothing. If the act is `awaits_grace`, the schedule is partial, and a round starts some time after the call.
+enum class act : std::uint8_t { nothing, receives, sends, computes, computes_on_device, awaits_grace };
 
 /// A function that creates the device of a rank. The device rings the doorbell that is passed to the function.
 using device_maker = device* (*)(doorbell&);
 
+schedule_ptr with_grace() {
+  schedule::parts parts;
+  parts.place = {0, 2};
+  parts.ops = {{.kind = op_kind::signal_recv, .peer = 0, .tag = k_call_tag},
+               {.kind = op_kind::signal_recv, .peer = 0, .need = 1, .tag = k_grace_tag},
+               {.kind = op_kind::capture, .what = kernel::sum, .need = 1, .count = 1, .c = region(0, 0)}};
+  parts.first = {0, 1, 2, 2};
+  parts.next = {1, 2};
+  parts.roots = {0};
+  parts.exit = 2;
+  parts.buffers = {{.role = buffer_role::input, .count = 1}, {.role = buffer_role::output, .count = 1}};
+  parts.starts = {.policy = activation_policy::quorum, .number = 1, .grace_us = 500};
+  return std::make_shared<const schedule>(std::move(parts));
+}
+
 schedule_ptr one_op(act what) {
+  if (what == act::awaits_grace) return with_grace();
   schedule::parts parts;
   parts.place = {0, 2};
   parts.first = {0, 0};
@@ -242,7 +258,8 @@ struct one_rank {
     it[1] = add(second);
   }
   instance* add(act what) {
-    instance* made = *runs.add(one_op(what), what != act::nothing ? binding{{}, {&landing}} : binding{}, {});
+    const bool has_memory = what != act::nothing && what != act::awaits_grace;
+    instance* made = *runs.add(one_op(what), has_memory ? binding{{}, {&landing}} : binding{}, {});
     (void)runs.link(*made, {});
     runs.open(*made);
     return made;
@@ -261,6 +278,11 @@ struct one_rank {
   void wait_in_vain(int which) {
     constexpr auto soon = driver::clock::time_point(std::chrono::hours(1));
     models::require(drives.wait(*it[which], 1, soon) == status::timeout, "a wait for nothing succeeds");
+  }
+  void wait_a_while(int which) {
+    constexpr auto soon = driver::clock::time_point(std::chrono::hours(1));
+    const status answer = drives.wait(*it[which], 1, soon);
+    models::require(answer == status::ok || answer == status::timeout, "a wait fails");
   }
   void run_until_given_up(int which) {
     round_no round = 0;
@@ -307,6 +329,7 @@ struct one_rank {
   instance* it[2]{};
   device* gpu = nullptr;
   std::atomic<bool> stop{false};
+  std::atomic<std::uint64_t> grace_end{0};
   bool is_given_away = false;
   std::uint32_t rings = 0;
 };
@@ -330,6 +353,9 @@ class rank_model {
     know(&here->net.stamp[1], "stamp[1]", around);
     know(&here->net.given_up, "given_up", around);
     know(&here->stop, "stop", around);
+    know(&here->grace_end, "grace_end", around);
+    know(&here->drives.alarm_ns_, "alarm", around);
+    models::grace_end = &here->grace_end;
     know(&here->drives.owner_, "owner", around);
     know(&here->runs.posted_, "posts", around);
     for (int i = 0; i < 2; ++i) {
@@ -378,6 +404,10 @@ class rank_model {
       there->net.peer = &here->net;
     });
     all.add("sending rank", [there] { there->start(0); });
+  }
+  /// Adds a thread that is the time: the grace passes at any moment, and nothing rings.
+  void add_time() {
+    all.add("time", [it = here] { it->grace_end.store(1); });
   }
   void add_worker(const std::string& name) {
     all.add(name, [it = here] { it->beside.board.serve(); });
