@@ -113,8 +113,8 @@ postcondition contents_of(const collective& of, rank size, const shape& data, co
   for (promised_range& range : promise.ranges) {
     range.is_in_rank_order &= !row_of(range.how).obeys(law::commutative, data.type);
   }
-  const bool is_single = quota_of(starts, size).arrivals == 1;
-  if (starts.is_woken() && is_single && of.activates) promise.signals_of_one = static_cast<std::uint64_t>(size) - 1;
+  if (starts.is_woken() && !has_coordinator(starts, size) && of.activates)
+    promise.signals_of_one = static_cast<std::uint64_t>(size) - 1;
   return promise;
 }
 

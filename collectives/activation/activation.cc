@@ -1,6 +1,7 @@
 #include "collectives/activation/activation.h"
 
 #include <algorithm>
+#include <array>
 #include <span>
 #include <vector>
 
@@ -30,18 +31,35 @@ std::vector<op_id> add_extra(builder& to, const fold& folded, op_id call) {
   return {call, heard};
 }
 
+/// Appends an op that fires after `number` of the ops in `heard`.
+op_id count(builder& to, std::span<const op_id> heard, rank number) {
+  const op_id counted = to.nop();
+  for (const op_id one : heard) to.dep(one, counted);
+  to.set_need(counted, static_cast<std::uint32_t>(number));
+  return counted;
+}
+
+/// Appends the ops by which the coordinator counts calls. Returns the op that starts the round.
+op_id add_coordinator(builder& to, op_id call, const activation& starts) {
+  const rank size = to.place().size;
+  std::vector<op_id> heard{call};
+  for (rank r = 1; r < size; ++r) heard.push_back(to.signal_recv(r, k_arrival_tag));
+  const op_id enough = count(to, heard, quota_of(starts, size).arrivals);
+  if (!has_grace(starts, size)) return enough;
+  const op_id grace = to.grace_call({enough});
+  for (rank r = 0; r < size; ++r) heard.push_back(to.left_call(r));
+  const op_id all = count(to, heard, size);
+  return on_any(to, to.nop(), std::array{all, grace});
+}
+
 /// Appends an activation that counts calls. The coordinator starts the round after enough calls. The other ranks start
 /// the round when their parents signal.
-std::vector<op_id> add_counted(builder& to, op_id call, rank arrivals) {
+std::vector<op_id> add_counted(builder& to, op_id call, const activation& starts) {
   const auto [self, size] = to.place();
   const knomial tree(size, 2);
   op_id woken = k_no_op;
   if (self == k_coordinator) {
-    std::vector<op_id> heard{call};
-    for (rank r = 1; r < size; ++r) heard.push_back(to.signal_recv(r, k_arrival_tag));
-    woken = to.nop();
-    for (const op_id one : heard) to.dep(one, woken);
-    to.set_need(woken, static_cast<std::uint32_t>(arrivals));
+    woken = add_coordinator(to, call, starts);
   } else {
     to.signal_send(k_coordinator, k_arrival_tag, {call});
     woken = to.signal_recv(tree.parent_of(self), k_activation_tag);
@@ -76,12 +94,11 @@ std::vector<op_id> add_core(builder& to, const fold& folded, op_id call) {
 
 fragment add_activation(builder& to, const activation& starts, kernel merge, buffer_id target, std::uint64_t count) {
   const auto [self, size] = to.place();
-  const rank arrivals = quota_of(starts, size).arrivals;
   to.set_activation(starts);
   const op_id call = to.call();
   std::vector<op_id> wakes{call};
-  if (starts.is_woken() && arrivals > 1) {
-    wakes = add_counted(to, call, arrivals);
+  if (starts.is_woken() && has_coordinator(starts, size)) {
+    wakes = add_counted(to, call, starts);
   } else if (starts.is_woken()) {
     const fold folded(size);
     wakes = folded.is_extra(self) ? add_extra(to, folded, call) : add_core(to, folded, call);
@@ -95,7 +112,7 @@ activation_cost cost_of_activation(const activation& starts, rank size) {
   if (!starts.is_woken()) return {};
   const auto others = static_cast<std::uint64_t>(size) - 1;
   const auto arrivals = static_cast<std::uint64_t>(quota_of(starts, size).arrivals);
-  if (arrivals > 1)
+  if (has_coordinator(starts, size))
     return {.most = 2 * others,
             .least = others + std::min(arrivals, others),
             .hops = 1 + static_cast<std::uint64_t>(ceil_log2(size))};

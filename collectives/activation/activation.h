@@ -32,6 +32,17 @@
 // At most P-1 signals go to the coordinator, and exactly P-1 signals down the tree. The longest chain has ceil(log2 P)
 // + 1 signals.
 //
+// With quorum(K)+grace(T), K < P, the coordinator also counts if K = 1, and has these ops in place of n:
+//
+//   n_K     counts: fires after any K of: call, A_1 … A_{P-1}
+//   grace   completes T us after n_K
+//   L_r     stands for the call of rank r = 0 … P-1 after r has left; is complete from the start of such a round
+//   n_all   counts: fires after P of: call, A_1 … A_{P-1}, L_0 … L_{P-1}
+//   woken   fires after any of: n_all, grace
+//
+// In a round, either the call of a rank or its L_r counts (round_calls). So n_all fires when all remaining ranks have
+// called. The signals and the longest chain are those of quorum(K).
+//
 // A round that waits for all ranks has no signals. The gate of a rank then waits only for the rank's own call. If the
 // schedule can also have rounds with signals, a separate call op is used for rounds without signals. The collective
 // waits for all gates. With policy `deadline`, every round begins without signals. If a rank has waited longer than the

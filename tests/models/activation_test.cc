@@ -3,7 +3,8 @@
 // receive reads a variable, which may take any of the values in flight. The gate is the op by which a rank enters the
 // round. The collective behind the gate is the most liberal synchronising collective. In this collective, a rank may
 // leave a round at any time after all ranks have entered the round. In the model no rank leaves the last round, because
-// no op would fire afterwards.
+// no op would fire afterwards. With a grace, the end of the grace is an event that may happen at any time after the
+// grace has begun.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -25,6 +26,7 @@ using lsched::rank;
 
 constexpr std::size_t k_most_ranks = 8;
 constexpr std::size_t k_most_ops = 16;  // maximum number of ops of an activation
+constexpr std::size_t k_most_rounds = 3;
 
 /// The changing state of a rank. The state omits data that can no longer have any effect. Such data are tokens of an
 /// ended round, and signal values that satisfy no future round. If another rank has started the round, the
@@ -33,6 +35,7 @@ struct rank_state {
   std::uint8_t round = 1;
   std::uint8_t called = 0;  ///< latest round for which the application has called; may be one round ahead
   bool is_caller = false;
+  bool is_grace_running = false;
   std::uint16_t completed = 0;  ///< completed ops, one bit for each op
   std::array<std::uint8_t, k_most_ops> tokens{};
 };
@@ -46,6 +49,9 @@ struct register_state {
 struct world_state {
   std::array<rank_state, k_most_ranks> ranks{};
   std::array<std::array<register_state, k_most_ops>, k_most_ranks> registers{};
+  // With a grace only:
+  std::array<std::uint8_t, k_most_rounds + 1> callers{};  ///< by round: the ranks that have called, one bit each
+  std::uint8_t passed = 0;                                ///< rounds whose grace has passed, one bit each
 };
 
 /// Rules that a test can break, to check that the explorer finds the fault.
@@ -57,11 +63,16 @@ struct rules {
 class activation_system final : public models::system {
  public:
   activation_system(std::vector<schedule_ptr> programs, std::uint8_t rounds, std::size_t callers, rules how = {})
-      : programs_(std::move(programs)), rounds_(rounds), callers_(callers), how_(how) {
+      : programs_(std::move(programs)),
+        rounds_(rounds),
+        callers_(callers),
+        how_(how),
+        starts_(programs_[0]->starts()),
+        has_grace_(has_grace(starts_, static_cast<rank>(programs_.size()))) {
     for (std::size_t r = 0; r < size(); ++r) {
       ops_.push_back(0);
       const auto all = programs_[r]->ops();
-      while (ops_[r] < all.size() && (is_signal(all[ops_[r]].kind) || all[ops_[r]].kind == op_kind::capture)) ++ops_[r];
+      while (ops_[r] < all.size() && !is_payload(all[ops_[r]].kind) && all[ops_[r]].kind != op_kind::compute) ++ops_[r];
       EXPECT_LE(ops_[r], k_most_ops);
       calls_.push_back(receive_of(r, r));
       gates_.push_back(find(r, [](const op& it) { return it.kind == op_kind::capture; }));
@@ -80,7 +91,7 @@ class activation_system final : public models::system {
   void restore(std::span<const std::byte> state) override { std::memcpy(&now_, state.data(), sizeof now_); }
 
   // A move has one byte each for the kind, rank, op and round.
-  enum kind : std::uint32_t { call, arrive, leave };
+  enum kind : std::uint32_t { call, arrive, leave, pass };
   static constexpr move make_move(kind what, std::size_t r, std::size_t op = 0, std::uint32_t round = 0) {
     return static_cast<move>(what | r << 8 | op << 16) | round << 24;
   }
@@ -91,6 +102,7 @@ class activation_system final : public models::system {
       if (const rank_state& it = now_.ranks[r];
           it.called < rounds_ && it.called <= it.round && (it.is_caller || callers() < callers_))
         out.push_back(make_move(call, r));
+    if (now_.ranks[k_coordinator].is_grace_running) out.push_back(make_move(pass, k_coordinator));
   }
 
   void make(move what) override {
@@ -102,7 +114,12 @@ class activation_system final : public models::system {
       case call:
         ++it.called;
         it.is_caller = true;
+        if (has_grace_) now_.callers[it.called] |= static_cast<std::uint8_t>(1u << r);
         return look(r, calls_[r]);
+      case pass:
+        it.is_grace_running = false;
+        now_.passed |= static_cast<std::uint8_t>(1u << it.round);
+        return complete(r, grace_op());
       case arrive: {
         register_state& target = now_.registers[r][id];
         target.value = round;
@@ -112,6 +129,7 @@ class activation_system final : public models::system {
       case leave:
         ++it.round;
         it.completed = 0;
+        it.is_grace_running = false;
         it.tokens = {};
         it.called = std::max(it.called, static_cast<std::uint8_t>(it.round - 1));
         for (register_state& target : now_.registers[r]) {
@@ -128,6 +146,7 @@ class activation_system final : public models::system {
       case call: return who + " calls";
       case arrive: return who + ", op " + std::to_string(what >> 16 & 0xff) + ": signal " + std::to_string(what >> 24);
       case leave: return who + " leaves its round";
+      case pass: return "the grace passes";
     }
     return who;
   }
@@ -136,6 +155,7 @@ class activation_system final : public models::system {
     const auto ranks = std::span(now_.ranks).first(size());
     const auto [first, last] = std::ranges::minmax(ranks, {}, &rank_state::round);
     if (last.round > first.round + 1) return "a rank is two rounds ahead";
+    if (has_grace_) return grace_fault();
     forced_.clear();
     forced_moves(forced_);
     if (!forced_.empty()) return {};
@@ -148,6 +168,27 @@ class activation_system final : public models::system {
   }
 
  private:
+  /// With a grace, a round starts if and only if all ranks have called, or K ranks have called and the grace has
+  /// passed.
+  std::string grace_fault() const {
+    forced_.clear();
+    forced_moves(forced_);
+    for (std::uint8_t round = 1; round <= rounds_; ++round) {
+      const auto number = static_cast<std::size_t>(std::popcount(now_.callers[round]));
+      const bool has_passed = (now_.passed >> round & 1) != 0;
+      const bool starts = number == size() || (number >= starts_.number && has_passed);
+      for (std::size_t r = 0; r < size() && !starts; ++r)
+        if (has_entered(r, round)) return "round " + std::to_string(round) + " starts too early";
+      if (starts && forced_.empty() && !all_have_entered(round))
+        return "round " + std::to_string(round) + " must start, but a rank sleeps";
+    }
+    const rank_state& counter = now_.ranks[k_coordinator];
+    const auto number = static_cast<std::size_t>(std::popcount(now_.callers[counter.round]));
+    if (forced_.empty() && number >= starts_.number && !counter.is_grace_running && !has_entered(0, counter.round))
+      return "the grace does not begin";
+    return {};
+  }
+
   std::size_t size() const { return programs_.size(); }
   const op& op_of(std::size_t r, std::size_t id) const { return programs_[r]->ops()[id]; }
 
@@ -172,6 +213,11 @@ class activation_system final : public models::system {
     return find(at,
                 [from](const op& it) { return it.kind == op_kind::signal_recv && it.peer == static_cast<rank>(from); });
   }
+  op_id grace_op() const {
+    return static_cast<op_id>(find(k_coordinator, [](const op& it) {
+      return it.kind == op_kind::signal_recv && it.peer == k_coordinator && it.tag == k_grace_tag;
+    }));
+  }
   std::size_t callers() const {
     return static_cast<std::size_t>(std::ranges::count_if(now_.ranks, [](auto& it) { return it.is_caller; }));
   }
@@ -187,7 +233,10 @@ class activation_system final : public models::system {
 
   void begin_round(std::size_t r) {
     for (std::size_t id = 0; id < ops_[r]; ++id)
-      if (op_of(r, id).kind == op_kind::signal_recv) look(r, id);
+      if (op_of(r, id).kind == op_kind::signal_recv && !is_engine_call(r, id)) look(r, id);
+  }
+  bool is_engine_call(std::size_t r, std::size_t id) const {  // no rank leaves the world, so only the grace matters
+    return is_call(op_of(r, id), static_cast<rank>(r)) && lsched::is_engine_call(op_of(r, id));
   }
 
   /// Completes a signal receive if the signal value satisfies the round.
@@ -216,6 +265,10 @@ class activation_system final : public models::system {
       if (now_.ranks[peer].round <= now_.ranks[r].round)
         now_.registers[peer][targets_[r][id]].flying |= static_cast<std::uint8_t>(1u << now_.ranks[r].round);
     }
+    if (what.kind == op_kind::signal_recv) {
+      now_.ranks[r].is_grace_running = true;
+      return;
+    }
     complete(r, id);
   }
 
@@ -236,6 +289,8 @@ class activation_system final : public models::system {
   const std::uint8_t rounds_;
   const std::size_t callers_;
   const rules how_;
+  const activation starts_;
+  const bool has_grace_;
   std::vector<std::size_t> ops_;            ///< number of ops of each rank's activation
   std::vector<std::size_t> calls_, gates_;  ///< index of each rank's call op and gate op
   /// For each rank and signal send: index of the receive at the peer.
@@ -244,16 +299,20 @@ class activation_system final : public models::system {
   mutable std::vector<move> forced_;  ///< temporary list of forced moves
 };
 
-std::vector<schedule_ptr> programs(rank size) {
+std::vector<schedule_ptr> programs(rank size, const activation& starts = {.policy = activation_policy::solo}) {
   std::vector<schedule_ptr> all;
   for (rank r = 0; r < size; ++r)
-    all.push_back(
-        *partial_allreduce({r, size}, {.count = 1, .what = kernel::sum}, {.policy = activation_policy::solo}));
+    all.push_back(*partial_allreduce({r, size}, {.count = 1, .what = kernel::sum}, starts));
   return all;
 }
 
-void expect_right(rank size, std::uint8_t rounds, std::size_t callers) {
-  activation_system all(programs(size), rounds, callers);
+activation with_grace(std::uint32_t number) {
+  return {.policy = activation_policy::quorum, .number = number, .grace_us = 1};
+}
+
+void expect_right(rank size, std::uint8_t rounds, std::size_t callers,
+                  const activation& starts = {.policy = activation_policy::solo}) {
+  activation_system all(programs(size, starts), rounds, callers);
   const report found = explore(all, {.states = 50'000'000, .time = std::chrono::seconds(600)});
   EXPECT_EQ(found.fault, "") << to_text(found);
   ::testing::Test::RecordProperty("P=" + std::to_string(size) + ", rounds " + std::to_string(rounds), to_text(found));
@@ -265,6 +324,11 @@ TEST(activation_model, every_set_of_callers_wakes_everybody_in_one_round) {
 
 TEST(activation_model, rounds_follow_each_other) {
   for (const rank size : {1, 2, 3, 4}) expect_right(size, 3, static_cast<std::size_t>(size));
+}
+
+TEST(activation_model, a_grace_begins_with_the_last_call_of_the_quorum) {
+  for (const auto& [size, number] : {std::pair(3, 1u), {3, 2u}, {2, 1u}, {4, 3u}})
+    expect_right(size, size == 4 ? 1 : 2, static_cast<std::size_t>(size), with_grace(number));
 }
 
 TEST(activation_model, two_callers_of_eight) { expect_right(8, 1, 2); }
@@ -284,6 +348,30 @@ TEST(activation_model_bug, a_dropped_early_signal_leaves_a_sleeper) {
 
 TEST(activation_model_bug, a_collective_that_does_not_synchronise_lets_ranks_run_ahead) {
   EXPECT_EQ(fault_of(programs(2), 3, {.is_synchronising = false}), "a rank is two rounds ahead");
+}
+
+TEST(activation_model_bug, every_lost_dep_of_a_grace_is_caught) {
+  std::size_t planted = 0;
+  for (const auto& [size, number] : {std::pair(3, 1u), {3, 2u}, {2, 1u}}) {
+    const auto good = programs(size, with_grace(number));
+    const auto is_caught = [](std::vector<schedule_ptr> all) {
+      activation_system wrong(std::move(all), 1, k_most_ranks);
+      return explore(wrong).fault;
+    };
+    ASSERT_EQ(is_caught(good), "");
+    const schedule& counter = *good[k_coordinator];
+    for (op_id id = 0; counter.ops()[id].kind != op_kind::capture; ++id)
+      for (const op_id after : counter.successors(id)) {
+        const op& before = counter.ops()[id];
+        const bool is_departure = is_call(before, k_coordinator) && before.tag >= k_left_tag;
+        auto bad = good;
+        bad[k_coordinator] = lsched::testing::without_dep(counter, id, after);
+        if (is_departure || bad[k_coordinator] == nullptr) continue;
+        ++planted;
+        EXPECT_NE(is_caught(bad), "") << "P=" << size << " K=" << number << ": " << id << " -> " << after;
+      }
+  }
+  EXPECT_GT(planted, 20u);
 }
 
 TEST(activation_model_bug, every_lost_dep_and_every_lost_signal_is_caught) {

@@ -23,6 +23,15 @@ std::uint64_t key_of(op_kind receive, rank sender, std::uint32_t tag) {
 
 bool moves_or_computes(op_kind kind) { return is_payload(kind) || kind == op_kind::compute; }
 
+/// Returns whether the event of a call op happens in the round: a call, the end of the grace, or a departure.
+bool is_made(const round_plan& plan, rank r, std::uint32_t tag) {
+  if (plan.is_full || tag == k_full_call_tag)
+    return plan.is_full && tag == k_full_call_tag && plan.calls.at(static_cast<std::size_t>(r));
+  if (tag == k_grace_tag) return plan.passes_grace;
+  if (tag >= k_left_tag) return std::ranges::count(plan.left, static_cast<rank>(tag - k_left_tag)) != 0;
+  return plan.calls.at(static_cast<std::size_t>(r));
+}
+
 bool is_own_call(const op& what, rank self) { return what.kind == op_kind::signal_recv && what.peer == self; }
 
 term_ptr combined(kernel what, const term_ptr& lower, const term_ptr& higher) {
@@ -173,7 +182,7 @@ void symbolic_world::begin(rank r) {
 
   const round_plan& plan = plans_[index_of(me.round)];
   for (op_id id = 0; id < me.ops.size(); ++id)
-    if (is_own_call(op_of(r, id), r) && (op_of(r, id).tag == k_full_call_tag) == plan.is_full && plan.calls.at(at(r)))
+    if (is_own_call(op_of(r, id), r) && is_made(plan, r, op_of(r, id).tag))
       push({step::call, r, id, me.round, 0, 0, nullptr});
   for (const op_id root : me.program->roots()) arm(r, root);
   end_if_over(r);

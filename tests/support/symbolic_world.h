@@ -62,6 +62,8 @@ struct round_plan {
   std::vector<bool> calls;    ///< for each rank, whether its application calls
   std::vector<bool> pending;  ///< for each rank, whether a contribution is pending
   bool is_full = false;       ///< whether the round waits for all ranks
+  bool passes_grace = false;  ///< whether the grace passes, if the grace begins
+  std::vector<rank> left{};   ///< ranks that have left; these ranks do not call
 };
 
 /// The cost of one round.

@@ -223,6 +223,75 @@ TEST(activation, quorums_work_in_any_order) {
     }
 }
 
+std::string with_grace(rank number) { return "quorum(" + std::to_string(number) + ")+grace(100)"; }
+
+/// Without the end of the grace, a round starts if and only if all ranks that have not left have called.
+TEST(activation, a_quorum_waits_for_the_grace_or_for_all_ranks) {
+  for (const rank size : {3, 5, 6, 7, 2, 4, 8})
+    for (rank number = 1; number < size; ++number) {
+      const auto programs = started_by(size, with_grace(number));
+      const std::vector<bool> everybody(static_cast<std::size_t>(size), true);
+      for (rank first = 0; first < size; ++first) {
+        const circumstances around{.seed = static_cast<std::uint64_t>(first) + 1};
+        const auto signals_of = [&](const round_plan& plan, bool starts) {
+          symbolic_world all(programs, around);
+          EXPECT_EQ(all.run({plan}).empty(), starts) << "P=" << size << " K=" << number << " first=" << first;
+          EXPECT_EQ(all.took(0).messages != 0, starts) << "P=" << size << " K=" << number << " first=" << first;
+          return all.took(0).signals;
+        };
+        const std::vector<bool> enough = some(size, first, number);
+        const std::uint64_t arrivals = static_cast<std::uint64_t>(number) - (enough[0] ? 1u : 0u);
+        const std::uint64_t others = static_cast<std::uint64_t>(size) - 1;
+        EXPECT_EQ(signals_of({.calls = enough, .pending = everybody, .passes_grace = true}, true), others + arrivals);
+        EXPECT_EQ(signals_of({.calls = enough, .pending = everybody}, false), arrivals);
+        signals_of({.calls = some(size, first, number - 1), .pending = everybody, .passes_grace = true}, false);
+        signals_of({.calls = some(size, first, size - 1), .pending = everybody}, false);
+        EXPECT_EQ(signals_of({.calls = everybody, .pending = everybody}, true), 2 * others);
+        for (rank left = 1; left < size; ++left) {
+          round_plan plan{.calls = some(size, first, size - left), .pending = everybody};
+          for (rank i = size - left; i < size; ++i) plan.left.push_back((first + i) % size);
+          signals_of(plan, true);
+          plan.calls[static_cast<std::size_t>(first)] = false;
+          signals_of(plan, false);
+          plan.passes_grace = true;
+          signals_of(plan, size - left - 1 >= number);
+        }
+      }
+    }
+}
+
+TEST(activation, graces_work_in_any_order) {
+  for (const rank size : {3, 5, 6, 7, 2, 33})
+    for (const rank number : {rank{1}, rank{2}, (size + 1) / 2}) {
+      if (number >= size) continue;
+      const auto programs = started_by(size, with_grace(number) + "+every(4)");
+      const std::vector<bool> everybody(static_cast<std::size_t>(size), true);
+      std::vector<round_plan> plans;
+      for (rank i = 0; i < 9; ++i) {
+        const bool is_full = i % 4 == 3, passes = i % 3 != 0;
+        plans.push_back({.calls = is_full || !passes ? everybody : some(size, i, number),
+                         .pending = some(size, i + 1, 1 + i % size),
+                         .is_full = is_full,
+                         .passes_grace = passes});
+      }
+      for (std::uint64_t seed = 1; seed <= 20; ++seed)
+        for (const order how : {order::shuffled, order::late_sends}) {
+          symbolic_world all(programs, {.how = how, .seed = seed, .straggler = static_cast<rank>(seed) % size});
+          EXPECT_EQ(all.run(plans), "") << "P=" << size << " K=" << number << " seed " << seed;
+          for (std::size_t i = 0; i < plans.size(); ++i) EXPECT_EQ(all.allreduce_fault(i, plans[i].pending), "");
+          EXPECT_LE(all.furthest_ahead(), 1u);
+        }
+    }
+}
+
+TEST(activation, a_quorum_of_all_ranks_has_no_grace) {
+  for (const rank size : {3, 5, 6, 7, 1, 2}) {
+    const auto with = started_by(size, with_grace(size));
+    const auto without = started_by(size, "quorum(" + std::to_string(size) + ")");
+    for (std::size_t r = 0; r < with.size(); ++r) EXPECT_TRUE(std::ranges::equal(with[r]->ops(), without[r]->ops()));
+  }
+}
+
 /// A rank that runs ahead sends signals for a later round. Such a signal must not start a round that has to wait for
 /// all ranks.
 TEST(activation, every_third_round_waits_for_everybody) {
