@@ -18,13 +18,14 @@ class activation_check {
         promise_(promise),
         starts_(all.program(0).starts()),
         arrivals_(std::clamp(quota_of(starts_, all.size()).arrivals, rank{1}, all.size())),
+        has_grace_(has_grace(starts_, all.size())),
         wake_(all, sending::eager),
         out_(out) {
     for (world_op id = 0; id < all.op_count(); ++id)
       if (all.kind(id) == op_kind::capture) captures_.push_back(id);
   }
 
-  /// Checks that without any call, no rank captures, sends or signals.
+  /// Checks that without any call, no rank captures, sends or signals. A grace would pass in this round.
   void check_rest() {
     const std::vector<bool> nobody(static_cast<std::size_t>(all_.size()));
     wake_.run({.callers = &nobody});
@@ -39,7 +40,8 @@ class activation_check {
   /// For each set of callers that is just large enough to start a round, runs the ops before the captures. Larger sets
   /// need no check, because additional callers only make more ops fire. If a round needs several calls, the calls of
   /// all ranks count alike. So for each rank, one set of consecutive ranks that begins with this rank suffices. With
-  /// one caller less, the round must not start on any rank.
+  /// one caller less, the round must not start on any rank. With a grace, the round must start as soon as all remaining
+  /// ranks have called, and must not start before either this event or the end of the grace.
   std::shared_ptr<const wake_cost> check_calls(memo<wake_cost>* known) {
     const fingerprint key = known == nullptr ? fingerprint() : key_of_calls();
     if (known != nullptr)
@@ -54,9 +56,10 @@ class activation_check {
         signals = signals_sent();
       }
       found->signals.push_back(signals);
+      if (has_grace_) check_grace(first, *found);
       if (arrivals_ == 1) continue;
       call(first, arrivals_ - 1);
-      check_asleep();
+      check_asleep(", although one more call is required");
     }
     if (known != nullptr && out_.is_empty()) known->keep(key, found);
     return found;
@@ -91,13 +94,38 @@ class activation_check {
  private:
   bool calls(rank r, rank first, rank number) const { return (r - first + all_.size()) % all_.size() < number; }
 
-  /// Runs a round in which `number` consecutive ranks call, beginning with rank `first`.
-  void call(rank first, rank number) {
+  /// Runs a round in which `number` consecutive ranks call, beginning with rank `first`. If the round has a grace, the
+  /// grace passes if `passes_grace` is true. `present`: the ranks that have not left, ascending; null: all ranks.
+  void call(rank first, rank number, bool passes_grace = true, const std::vector<rank>* present = nullptr) {
     callers_.resize(static_cast<std::size_t>(all_.size()));
     for (rank r = 0; r < all_.size(); ++r) callers_[static_cast<std::size_t>(r)] = calls(r, first, number);
-    wake_.run({.callers = &callers_, .stops_at_captures = true});
+    wake_.run({.callers = &callers_, .passes_grace = passes_grace, .present = present, .stops_at_captures = true});
     first_caller_ = first;
     number_of_callers_ = number;
+  }
+
+  /// Checks the rounds that start without the end of the grace. First all ranks are present, then all ranks except
+  /// `one`, and then only rank `one`. Calls of ranks that have left do not count.
+  void check_grace(rank one, wake_cost& found) {
+    const rank size = all_.size();
+    call(one, arrivals_, false);
+    check_asleep(", although neither all ranks have called nor the grace has passed");
+    if (one == 0) {  // in the rounds of other ranks, the calls of all ranks would be equal
+      call(one, size, false);
+      check_woken(found);
+    }
+    std::vector<rank> others;
+    for (rank r = 0; r < size; ++r)
+      if (r != one) others.push_back(r);
+    call(one, size, false, &others);
+    check_woken(found, ", after rank " + std::to_string(one) + " has left,");
+    call(one, size - 1, false, &others);
+    check_asleep(", although rank " + std::to_string(one) + " has left, and another rank has not called");
+    const std::vector<rank> alone{one};
+    call(one, 1, false, &alone);
+    check_woken(found, ", after the other ranks have left,");
+    call((one + 1) % size, size - 1, true, &alone);
+    check_asleep(", although these ranks have left");
   }
 
   std::string words_for_calls(rank first, rank number) const {
@@ -111,18 +139,17 @@ class activation_check {
     out_.add(std::move(found));
   }
 
-  void check_woken(wake_cost& found) {
+  void check_woken(wake_cost& found, const std::string& when = {}) {
     for (std::size_t i = 0; i < captures_.size(); ++i) {
       if (!wake_.has_completed(captures_[i]))
-        return object_to_wake(captures_[i], " does not wake " + all_.words_for(captures_[i]));
+        return object_to_wake(captures_[i], when + " does not wake " + all_.words_for(captures_[i]));
       found.hops[i] = std::max(found.hops[i], wake_.hops_to(captures_[i]));
     }
   }
 
-  void check_asleep() {
+  void check_asleep(const std::string& although) {
     const auto woken = std::ranges::find_if(captures_, [&](world_op id) { return wake_.has_completed(id); });
-    if (woken != captures_.end())
-      object_to_wake(*woken, " wakes " + all_.words_for(*woken) + ", although one more call is required");
+    if (woken != captures_.end()) object_to_wake(*woken, " wakes " + all_.words_for(*woken) + although);
   }
 
   std::uint64_t signals_sent() const {
@@ -132,8 +159,8 @@ class activation_check {
 
   void check_signals(rank first, std::uint64_t signals, cost& total) {
     // If the coordinator itself calls, the round needs one signal less, because the coordinator counts its own call.
-    const bool is_spared = quota_of(starts_, all_.size()).arrivals > 1 && arrivals_ < all_.size() &&
-                           calls(k_coordinator, first, arrivals_);
+    const bool is_spared =
+        has_coordinator(starts_, all_.size()) && arrivals_ < all_.size() && calls(k_coordinator, first, arrivals_);
     const std::uint64_t counted = signals + (is_spared ? 1 : 0);
     total.signals_of_one = std::max(total.signals_of_one, counted);
     const auto declared = promise_.round_cost ? promise_.round_cost->signals_of_one : promise_.signals_of_one;
@@ -156,17 +183,36 @@ class activation_check {
     return hops;
   }
 
-  /// Returns the hash of the graph of those ops that complete before the captures if all ranks call. If fewer ranks
-  /// call, only a subset of these ops completes.
-  fingerprint key_of_calls() {
-    wake_.run({.stops_at_captures = true});
+  /// Returns the ops that can complete before a capture, in ascending order: the ops to which the roots lead.
+  std::vector<world_op> ops_before_captures() const {
+    std::vector<bool> is_found(all_.op_count());
+    std::vector<world_op> found;
+    const auto add = [&](world_op id) {
+      if (id == k_no_world_op || is_found[id]) return;
+      is_found[id] = true;
+      found.push_back(id);
+    };
+    for (world_op id = 0; id < all_.op_count(); ++id)
+      if (all_.need(id) == 0 && (!is_incoming(all_.kind(id)) || all_.is_call(id))) add(id);
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      const world_op id = found[i];
+      if (all_.kind(id) == op_kind::capture) continue;
+      for (const world_op after : all_.successors(id)) add(after);
+      if (is_outgoing(all_.kind(id))) add(all_.partner(id));
+    }
+    std::ranges::sort(found);
+    return found;
+  }
+
+  /// Returns the hash of the graph of the ops that can complete before the captures.
+  fingerprint key_of_calls() const {
     std::vector<std::uint32_t> place(all_.op_count(), k_no_world_op);
-    std::vector<world_op> ops = wake_.order();
-    std::ranges::sort(ops);
+    const std::vector<world_op> ops = ops_before_captures();
     for (std::uint32_t i = 0; i < ops.size(); ++i) place[ops[i]] = i;
     word_hash key;
     key.add(static_cast<std::uint32_t>(all_.size()));
     key.add(static_cast<std::uint32_t>(arrivals_));
+    key.add(has_grace_ ? 1u : 0u);
     key.add(captures_.size());
     key.add(ops.size());
     for (const world_op id : ops) {
@@ -186,6 +232,7 @@ class activation_check {
   const postcondition& promise_;
   const activation& starts_;
   const rank arrivals_;
+  const bool has_grace_;
   progress wake_;
   finding_list& out_;
   std::vector<world_op> captures_;

@@ -23,7 +23,10 @@ struct wake_cost {
 ///
 ///   - If no rank calls, no rank captures, sends or signals.
 ///   - Any set of calls that is just large enough starts the round on every rank, with the number of signals that
-///     `promise` declares. With one call less, the round starts on no rank.
+///     `promise` declares. With one call less, the round starts on no rank. With a grace, these statements hold if the
+///     grace passes.
+///   - With a grace that has not passed, the round starts on every rank when all remaining ranks have called, and on no
+///     rank before.
 ///   - A round that waits for all ranks starts on each rank only by the call of this rank.
 ///
 /// Sets total.hops and total.signals_of_one. `order`: the ops that fire if every capture completes, in topological

@@ -87,16 +87,21 @@ class form_check {
   /// Checks that the schedule has one contribution and one result. If calls of other ranks can start a rank's part, the
   /// schedule must be synchronising, so that no rank is more than one round ahead.
   void check_partial() {
-    std::array<std::size_t, 3> entries{};  // numbers of calls, of calls for full rounds, and of captures
+    // The numbers of calls, of calls for full rounds, of graces, of calls for ranks that have left, and of captures
+    std::array<std::size_t, 5> entries{};
     for (const op& o : program_.ops()) {
-      if (is_call(o, place_.self)) ++entries[o.tag == k_full_call_tag ? 1 : 0];
-      if (o.kind == op_kind::capture) ++entries[2];
+      if (is_call(o, place_.self)) ++entries[std::min<std::size_t>(o.tag, k_left_tag)];
+      if (o.kind == op_kind::capture) ++entries[4];
     }
     const bool has_full_call = program_.starts().has_full_call();
-    const bool has_one_of_each = entries == std::array<std::size_t, 3>{1, has_full_call ? 1u : 0u, 1} &&
-                                 count_of(program_, buffer_role::input) == 1 &&
-                                 count_of(program_, buffer_role::output) == 1;
-    if (!has_one_of_each) object(k_no_op, "is partial, but does not have exactly one call, capture, input and output");
+    const bool counts_to_grace = place_.self == k_coordinator && has_grace(program_.starts(), place_.size);
+    const std::size_t departures = counts_to_grace ? static_cast<std::size_t>(place_.size) : 0;
+    const std::array<std::size_t, 5> all{1, has_full_call ? 1u : 0u, counts_to_grace ? 1u : 0u, departures, 1};
+    const bool has_one_of_each =
+        entries == all && count_of(program_, buffer_role::input) == 1 && count_of(program_, buffer_role::output) == 1;
+    if (!has_one_of_each)
+      object(k_no_op,
+             "is partial, but does not have exactly the calls of its activation, and one capture, input and output");
     if (const auto why = validate(program_.starts(), place_.size))
       object(k_no_op, "has an invalid policy: " + why->text);
     if (program_.starts().is_woken() && !program_.is_synchronising())

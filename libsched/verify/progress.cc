@@ -32,7 +32,7 @@ struct progress::interpreter {
   round_no round() const { return in.start_.guards.value_or(1); }
   static std::uint64_t items_of(world_op, const op&) { return 1; }
   const round_calls& calls() const { return in.whose_; }
-  static const std::vector<rank>* present() { return nullptr; }
+  const std::vector<rank>* present() const { return in.start_.present; }
 
   outcome complete_soon(world_op id) {
     in.ops_[id].fired = in.round_;
@@ -117,8 +117,7 @@ void progress::run(const round_start& start) {
   whose_.open_scenario(start.is_full);
   if (!start.is_woken)  // the calls are made before the round begins
     for (const world_op call : calls_)
-      if (start.callers == nullptr || (*start.callers)[static_cast<std::size_t>(all_.rank_of(call))])
-        ops_[call].arrived = round_;
+      if (is_made(call)) ops_[call].arrived = round_;
   interpreter me{*this};
   round_player(me).begin(roots_);
   for (const world_op call : calls_)
@@ -127,6 +126,13 @@ void progress::run(const round_start& start) {
     for (const world_op id : captures_)
       if (!has_fired(id)) round_player(me).fire(id);
   drain();
+}
+
+/// Returns true if the event of the call op happens in this round, whether or not the call counts.
+bool progress::is_made(world_op call) const {
+  if (all_.at(call).tag == k_grace_tag) return start_.passes_grace;
+  const bool is_departure = is_engine_call(all_.at(call));
+  return is_departure || start_.callers == nullptr || (*start_.callers)[static_cast<std::size_t>(all_.rank_of(call))];
 }
 
 /// Completes ops with fewer hops first, so hops_to() returns the length of the shortest chain.

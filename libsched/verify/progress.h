@@ -45,6 +45,8 @@ struct buffering {
 struct round_start {
   const std::vector<bool>* callers = nullptr;  ///< by rank: true if the rank calls; null: all ranks call
   bool is_full = false;                        ///< the round waits for the calls of all ranks
+  bool passes_grace = true;                    ///< the grace passes, if it begins
+  const std::vector<rank>* present = nullptr;  ///< ranks that have not left, ascending; null: all ranks
   bool is_woken = false;                       ///< captures fire without the calls and signals before them
   bool stops_at_captures = false;              ///< captures give no tokens to the ops that wait for them
   std::span<const world_op> unsent{};          ///< signals that are sent but do not arrive
@@ -88,6 +90,7 @@ class progress {
   bool has_arrived(world_op id) const { return ops_[id].arrived == round_; }
   /// Returns true if a signal receive has its tokens, or needs none.
   bool is_armed(world_op id) const { return all_.need(id) == 0 || ops_[id].enabled == round_; }
+  bool is_made(world_op call) const;
   void drain();
   void arrive(world_op id);
   void finish(world_op id);

@@ -29,6 +29,7 @@ std::vector<activation> activations_for(const algorithm& it, rank size) {
   all.push_back({.policy = activation_policy::deadline, .number = 1000});
   all.push_back({.policy = activation_policy::majority, .seed = 1});
   all.push_back({.policy = activation_policy::quorum, .number = std::min(ranks, 2u)});
+  all.push_back({.policy = activation_policy::quorum, .number = 1 + (ranks - 1) / 2, .grace_us = 1000});
   return all;
 }
 

@@ -21,16 +21,18 @@ constexpr round_no k_most_rounds = 12;  ///< maximum period of the guards, in ro
 
 /// The conditions under which all interleavings are executed.
 struct scene {
-  std::vector<bool> calls;     ///< whether each rank's application calls
-  bool sends_wait = false;     ///< whether a send waits for its receive; if schedules hold payloads, the send also
-                               ///< waits for the readers of its payload
-  bool delays_entries = true;  ///< whether ranks enter the round in every order; otherwise they enter as early as
-                               ///< possible
-  bool is_rest = false;        ///< whether too few ranks call to start the partial round; a rank that wakes is then a
-                               ///< fault
-  bool is_full = false;        ///< whether the round waits for all ranks: a full round, or a round whose deadline has
-                               ///< not passed
-  round_no round = 1;          ///< round for which guards are evaluated
+  std::vector<bool> calls;      ///< whether each rank's application calls
+  bool sends_wait = false;      ///< whether a send waits for its receive; if schedules hold payloads, the send also
+                                ///< waits for the readers of its payload
+  bool delays_entries = true;   ///< whether ranks enter the round in every order; otherwise they enter as early as
+                                ///< possible
+  bool is_rest = false;         ///< whether too few ranks call to start the partial round; a rank that wakes is then a
+                                ///< fault
+  bool is_full = false;         ///< whether the round waits for all ranks: a full round, or a round whose deadline has
+                                ///< not passed
+  bool passes_grace = true;     ///< whether the grace can pass
+  std::vector<rank> present{};  ///< ranks that have not left, ascending; empty: all ranks
+  round_no round = 1;           ///< round for which guards are evaluated
 };
 
 enum class phase : std::uint8_t { waiting, fired, passed_over, completed };  // passed_over: the op has fired, but has
@@ -157,8 +159,8 @@ class interleaving_player {
     switch (it.what) {
       case occasion::begin: return !now.begun[at(owner)];
       case occasion::call:
-        return scene_.calls[at(owner)] && now.registers[it.part] == 0 &&
-               whose_.counts(owner, on_.at(it.part).what->tag, nullptr);
+        return is_made(owner, on_.at(it.part).what->tag) && now.registers[it.part] == 0 &&
+               whose_.counts(owner, on_.at(it.part).what->tag, present());
       case occasion::land: return now.phases[it.part] != phase::waiting && !now.landed[it.part];
       case occasion::complete: return is_in_flight(now, it.part) && can_complete(now, it.part);
     }
@@ -255,7 +257,7 @@ class interleaving_player {
     round_no round() const { return in.scene_.round; }
     static std::uint64_t items_of(stage_op, const op&) { return 1; }
     const round_calls& calls() const { return in.whose_; }
-    static const std::vector<rank>* present() { return nullptr; }
+    const std::vector<rank>* present() const { return in.present(); }
     round_no listen(stage_op it, const op&) const { return now.registers[it] * round(); }
 
     outcome launch(stage_op it, phase now_in) const {
@@ -467,6 +469,11 @@ class interleaving_player {
   }
 
   static std::size_t at(rank r) { return static_cast<std::size_t>(r); }
+  const std::vector<rank>* present() const { return scene_.present.empty() ? nullptr : &scene_.present; }
+  /// Returns whether the event of a call op happens: a call, the end of the grace, or a departure.
+  bool is_made(rank owner, std::uint32_t tag) const {
+    return tag == k_grace_tag ? scene_.passes_grace : tag >= k_left_tag || scene_.calls[at(owner)];
+  }
   bool is_full(const stage_rank& me) const {
     return scene_.is_full || me.program->starts().policy == activation_policy::full;
   }
@@ -481,6 +488,28 @@ class interleaving_player {
   std::set<state_hash> seen_;
   std::string fault_;
 };
+
+/// Adds the scenes of rounds that the grace does not start. In each pair, the second scene lacks a call.
+void add_graces(rank size, const std::vector<bool>& enough, rank r, bool delays, std::vector<scene>& all) {
+  const std::vector<bool> everybody(static_cast<std::size_t>(size), true);
+  all.push_back({.calls = everybody, .sends_wait = true, .delays_entries = delays, .passes_grace = false});
+  all.push_back({.calls = enough, .delays_entries = delays, .is_rest = true, .passes_grace = false});
+  std::vector<rank> others;
+  for (rank one = 0; one < size; ++one)
+    if (one != r) others.push_back(one);
+  std::vector<bool> without_r = everybody, without_next = everybody;
+  without_r[static_cast<std::size_t>(r)] = false;
+  without_next[static_cast<std::size_t>((r + 1) % size)] = false;
+  scene left{
+      .calls = without_r, .sends_wait = true, .delays_entries = delays, .passes_grace = false, .present = others};
+  all.push_back(left);
+  left.calls = without_next, left.is_rest = true;
+  all.push_back(left);
+  left.present = {r}, left.calls = everybody, left.is_rest = false;
+  all.push_back(left);
+  left.calls = without_r, left.is_rest = true, left.passes_grace = true;
+  all.push_back(left);
+}
 
 /// Returns the scenes to execute. interleavings.h explains why these scenes suffice.
 std::vector<scene> scenes_for(const stage& on, bool is_reduced) {
@@ -498,6 +527,7 @@ std::vector<scene> scenes_for(const stage& on, bool is_reduced) {
     std::vector<bool> some(size, false);
     for (std::size_t i = 0; i < std::min(arrivals, size); ++i) some[(r + i) % size] = true;
     all.push_back({.calls = some, .sends_wait = true, .delays_entries = !is_reduced});
+    if (has_grace(starts, on.size())) add_graces(on.size(), some, static_cast<rank>(r), !is_reduced, all);
     if (arrivals < 2) continue;
     some[r] = false;
     all.push_back({.calls = some, .delays_entries = !is_reduced, .is_rest = true});

@@ -147,6 +147,30 @@ TEST(interleavings, a_round_that_waits_for_everybody_holds) {
   }
 }
 
+/// Each dep of the ops that count calls is necessary in at least one of the scenes.
+TEST(interleavings, a_round_that_waits_for_a_grace_holds) {
+  const algorithm& what = *find("partial_allreduce", "tree");
+  const shape data{.count = 2, .type = dtype::f32, .what = kernel::sum};
+  for (const char* words : {"quorum(1)+grace(5)", "quorum(2)+grace(5)", "quorum(1)+grace(5)+every(3)"}) {
+    const activation starts = *read_activation(words);
+    const auto world = *generate_world(what, 3, data, starts);
+    const postcondition promise = promise_of(what, 3, data, starts);
+    const auto verdict = play(world, promise);
+    EXPECT_EQ(verdict.what, conclusion::holds) << words << ": " << verdict.why;
+    const schedule& counter = *world[k_coordinator];
+    std::size_t dropped = 0;
+    for (op_id id = 0; counter.ops()[id].kind != op_kind::capture; ++id)
+      for (const op_id after : counter.successors(id)) {
+        if (counter.ops()[after].kind != op_kind::nop) continue;
+        ++dropped;
+        const auto without =
+            play_changed(world, promise, [&](draft& it) { std::erase(it.deps, std::pair(id, after)); });
+        EXPECT_EQ(without.what, conclusion::fails) << words << ": " << id << " -> " << after;
+      }
+    EXPECT_EQ(dropped, 11u);  // three deps of n_K, six of n_all, and two of the op that starts the round
+  }
+}
+
 TEST(interleavings, lists_that_have_items_are_not_skipped) {
   const auto verdict = play(list_gather_world(2, {.skips_empty = true}), all_lists(2));
   EXPECT_EQ(verdict.what, conclusion::holds) << verdict.why;

@@ -62,7 +62,7 @@ std::vector<subject> subjects_of(const algorithm& it, rank size, dtype type = dt
     for (const char* words : {"full", "solo+every(3)", "all_of(2)+every(3)"})
       if (const auto starts = read_activation(words); !validate(*starts, size)) add(*starts, false);
   if (it.of->activates && how_many == breadth::every_variant)
-    for (const char* words : {"solo", "majority+every(8)", "quorum(2)"})
+    for (const char* words : {"solo", "majority+every(8)", "quorum(2)", "quorum(1)+grace(9)", "quorum(2)+grace(9)"})
       if (const auto starts = read_activation(words); !validate(*starts, size)) add(*starts, false);
   return all;
 }
@@ -267,6 +267,32 @@ TEST(mutant_trial, a_gate_that_does_not_wait_for_the_call_is_killed) {
   const trial verdict = try_changed(full, 2, [](draft& it) { it.head.ops[0] = {}; });
   EXPECT_EQ(verdict.what, fate::killed);
   EXPECT_NE(verdict.why.find("may capture before the application has called"), std::string::npos) << verdict.why;
+}
+
+/// Tries every mutant with other deps on the coordinator, which alone has ops for the grace.
+TEST(mutant_trial, no_fault_of_a_grace_survives) {
+  std::map<fate, std::size_t> fates;
+  for (const auto& [size, words] :
+       {std::pair(2, "quorum(1)+grace(9)"), {3, "quorum(1)+grace(9)+every(2)"}, {3, "quorum(2)+grace(9)"}}) {
+    const algorithm& tree = *find("partial_allreduce", "tree");
+    const shape data = typical_shape(*tree.of, size, 2, dtype::f32, kernel::sum);
+    const activation starts = *read_activation(words);
+    const auto world = *generate_world(tree, size, data, starts);
+    const postcondition promise = promise_of(tree, size, data, starts);
+    const mutant_list list(world);
+    for (std::size_t k = 0; k < list.size(); ++k) {
+      const auto mutated = list.world(k);
+      const bool is_deps = list.how(k) == mutation::drop_dep || list.how(k) == mutation::change_need ||
+                           list.how(k) == mutation::lose_signal;
+      if (!is_deps || mutated[k_coordinator] == world[k_coordinator]) continue;
+      const trial verdict = try_mutant(mutated, world, promise, {});
+      ++fates[verdict.what];
+      EXPECT_TRUE(verdict.what == fate::killed || verdict.what == fate::equivalent)
+          << words << ": " << list.name(k) << ": " << verdict.why;
+    }
+  }
+  EXPECT_GT(fates[fate::killed], 60u);
+  std::cout << fates[fate::killed] << " killed, " << fates[fate::equivalent] << " equivalent\n";
 }
 
 /// If verify() accepted a mutant that breaks the postcondition, the check of all interleavings would still reject the

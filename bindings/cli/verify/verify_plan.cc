@@ -42,6 +42,7 @@ std::vector<activation> activations_for(const std::string& words, rank size) {
           {.policy = activation_policy::solo, .seed = k_seed},
           {.policy = activation_policy::majority, .seed = k_seed, .full_every = 8},
           {.policy = activation_policy::quorum, .seed = k_seed, .number = (ranks + 1) / 2},
+          {.policy = activation_policy::quorum, .seed = k_seed, .number = (ranks + 1) / 2, .grace_us = 1000},
           {.policy = activation_policy::all_of, .seed = k_seed, .number = ranks, .full_every = 8},
           {.policy = activation_policy::deadline, .seed = k_seed, .number = 1000}};
 }

@@ -65,7 +65,8 @@ struct verify_plan {
 ///    algorithms also have variants with capacity `defer` and with reused thresholds, if these variants have another
 ///    schedule.
 ///  - Roots: three roots for up to 16 ranks, and one root for more ranks.
-///  - Activations: the default is full, solo, majority, a quorum of half the ranks, all_of all ranks, and deadline.
+///  - Activations: the default is full, solo, majority, a quorum of half the ranks with and without a grace, all_of all
+///    ranks, and deadline.
 verify_plan plan(const verify_wish& wish);
 
 std::string_view collective_of(const verify_case& world);

@@ -27,10 +27,10 @@ TEST(CommandVerify, json_ends_with_the_totals) {
   std::vector<json> lines;
   std::istringstream text(it.out);
   for (std::string line; std::getline(text, line);) lines.push_back(json::parse(line));
-  ASSERT_EQ(lines.size(), 6u * 2 * 3 + 1);  // activations, rank counts, counts (0, 7, and 7 in buckets), and the line
+  ASSERT_EQ(lines.size(), 7u * 2 * 3 + 1);  // activations, rank counts, counts (0, 7, and 7 in buckets), and the line
                                             // of totals
   for (std::size_t i = 0; i + 1 < lines.size(); ++i) EXPECT_EQ(lines[i]["holds"], true) << lines[i];
-  EXPECT_EQ(lines.back(), json::parse(R"({"verified":36,"failed":0})"));
+  EXPECT_EQ(lines.back(), json::parse(R"({"verified":42,"failed":0})"));
 }
 
 TEST(CommandVerify, proves_sparse_allreduces) {

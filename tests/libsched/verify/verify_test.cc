@@ -214,8 +214,9 @@ TEST(verify, notices_a_partial_schedule_that_the_engine_cannot_run) {
     it.kind = op_kind::capture;
     it.a = it.b = {};
   });
-  expect_finding(verify(world, {}), property::form,
-                 "rank 0 is partial, but does not have exactly one call, capture, input and");
+  expect_finding(
+      verify(world, {}), property::form,
+      "rank 0 is partial, but does not have exactly the calls of its activation, and one capture, input and");
 }
 
 /// On each of two ranks, a buffer contains both contributions side by side. If `reads_as_one` is set, one op copies
