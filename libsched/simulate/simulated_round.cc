@@ -164,7 +164,11 @@ class world_engine {
     std::uint64_t items_of(op_id id, const op&) const { return is_signal(packed(id).kind) ? 0 : bytes_at(id); }
     const round_calls& calls() const { return in.calls_; }
     static const std::vector<rank>* present() { return nullptr; }
-    round_no listen(op_id id, const op&) const { return test(id, packed_state::arrived) ? round() : 0; }
+    round_no listen(op_id id, const op& o) const {
+      if (test(id, packed_state::arrived)) return round();
+      if (is_call(o, self) && o.tag == k_grace_tag) in.pass_later(*this, id, own.cpu, in.world_.starts().grace_us);
+      return 0;
+    }
 
     std::uint32_t size_at(op_id id) const { return packed_world::size_number_of(shape, packed(id), place.index); }
     std::uint64_t bytes_at(op_id id) const { return in.world_.bytes_of(size_at(id)); }
@@ -313,17 +317,22 @@ class world_engine {
     }
     if (me.own.has_ended) return;
     for (const op_id id : me.shape.calls()) {
-      if (!calls_.counts(me.self, me.at(id).tag, nullptr)) continue;
+      if (is_engine_call(me.at(id)) || !calls_.counts(me.self, me.at(id).tag, nullptr)) continue;
       me.own.cpu = later(me.own.cpu, time);
       if (is_deadline_call(me.at(id), world_.starts())) {
-        const picoseconds waits = picoseconds{world_.starts().number} * 1'000'000;
-        push({at_instant<Time>(instant_of(time) + waits), me.self, {event_kind::deadline, id}});
+        pass_later(me, id, time, world_.starts().number);
         continue;
       }
       me.set(id, packed_state::arrived);
       if (me.test(id, packed_state::fired)) ready_.push_back(id);
     }
     work(me);
+  }
+
+  /// Adds the event that the time of call op `id` has passed, `wait_us` after `from`.
+  void pass_later(const interpreter& me, op_id id, const Time& from, std::uint32_t wait_us) {
+    const picoseconds wait = picoseconds{wait_us} * 1'000'000;
+    push({at_instant<Time>(instant_of(from) + wait), me.self, {event_kind::deadline, id}});
   }
 
   void arrive(interpreter& me, const event& now) {

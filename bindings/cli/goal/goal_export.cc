@@ -31,7 +31,8 @@ simulated_round unit_time_round(const activation& starts, rank size, rank initia
   calls.open(round.instance, all);
   std::vector<picoseconds> call_times(index_of(size), k_after_all);
   rank callers = 0;
-  for (rank i = 0; i < size && callers < quota_of(starts, size).arrivals; ++i) {
+  const rank needed = has_grace(starts, size) ? size : quota_of(starts, size).arrivals;  // no grace in the unit of time
+  for (rank i = 0; i < size && callers < needed; ++i) {
     const rank caller = ring_after(initiator, i, size);
     if (!calls.is_candidate(caller)) continue;
     if (callers++ == 0) round.initiator = caller;
