@@ -350,7 +350,8 @@ TEST(carry, a_quorum_becomes_as_many_as_there_are) {
 
 constexpr double k_longest_gap_ms = 5000;  // limit of the median; the documents promise 1 s, but test machines are slow
 
-constexpr std::array k_activations{"solo", "majority", "full", "quorum(5)", "first_of(3)+every(4)"};
+constexpr std::array k_activations{
+    "solo", "majority", "full", "quorum(5)", "quorum(3)+grace(400)", "first_of(3)+every(4)"};
 
 testing::shrink_trial deaths_in_training(std::uint64_t seed) {
   const std::uint64_t draw = mix(seed);

@@ -50,6 +50,8 @@ activation draw_activation(draws& of, rank size) {
   if (has_number(starts.policy))
     starts.number = static_cast<std::uint32_t>(1 + of.below(static_cast<std::uint64_t>(size)));
   if (of.below(2) == 0) starts.full_every = 1 + of.below(3);
+  if (starts.policy == activation_policy::quorum && of.below(2) == 0)
+    starts.grace_us = static_cast<std::uint32_t>(1 + of.below(50));
   return starts;
 }
 

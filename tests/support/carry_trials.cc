@@ -28,7 +28,8 @@ constexpr std::uint64_t k_most_steps = 400'000;
 struct common_choices {
   explicit common_choices(std::uint64_t from) : seed(from), size(std::array<rank, 6>{3, 5, 4, 6, 7, 8}[mix(from) % 6]) {
     starts.policy = std::array{activation_policy::full, activation_policy::solo, activation_policy::full,
-                               activation_policy::majority}[mix(from + 1) % 4];
+                               activation_policy::majority, activation_policy::quorum}[mix(from + 1) % 5];
+    if (starts.policy == activation_policy::quorum) starts.number = 1, starts.grace_us = 20;
     starts.seed = from;
     per_rank = mix(from + 2) % 3 == 0 ? 500 : 1;  // short messages are copied, and long messages are read in place
     constexpr std::array k_algorithms{"ring", "recursive_doubling", "rabenseifner"};

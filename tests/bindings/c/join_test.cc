@@ -306,7 +306,7 @@ struct contributor {
 /// ranks, from some round on.
 void run_trial(std::uint64_t seed) {
   const auto draw = [&](std::uint64_t what, std::uint64_t below) { return mix(seed * 1000 + what) % below; };
-  constexpr std::array k_activations{"solo", "majority", "quorum(2)", "full", "solo+every(3)"};
+  constexpr std::array k_activations{"solo", "majority", "quorum(2)+grace(300)", "full", "solo+every(3)"};
   const std::size_t before = 1 + draw(1, 5), ranks = before + 1 + draw(2, 3);
   const char* const activation = k_activations[before == 1 && draw(3, 5) == 2 ? 3 : draw(3, 5)];
   lsched_partial_desc desc = desc_of(activation, ranks);

@@ -55,7 +55,8 @@ INSTANTIATE_TEST_SUITE_P(policies, CommandStress,
                          });
 
 TEST(CommandStress, quorums_and_bounds_hold_while_ranks_leave_one_after_the_other) {
-  for (const char* policy : {"quorum(2)", "all_of(2)+every(3)", "first_of(2)", "solo+every(2)", "full"}) {
+  for (const char* policy : {"quorum(2)", "quorum(2)+grace(300)+every(5)", "quorum(1)+grace(100)", "all_of(2)+every(3)",
+                             "first_of(2)", "solo+every(2)", "full"}) {
     const outcome it = run_well(lsched({"soak", "--activation", policy, "--ranks", "3", "--iterations", "200",
                                         "--delay-us", "100", "--seed", "9", "--leave-early"}));
     EXPECT_EQ(json::parse(it.out)["violations"], 0) << policy;
@@ -63,7 +64,7 @@ TEST(CommandStress, quorums_and_bounds_hold_while_ranks_leave_one_after_the_othe
 }
 
 TEST(CommandStress, ranks_that_are_stopped_now_and_then_violate_nothing) {
-  for (const char* policy : {"solo", "quorum(2)", "full"}) {
+  for (const char* policy : {"solo", "quorum(2)", "quorum(2)+grace(300)", "full"}) {
     const outcome it = run(lsched({"soak", "--activation", policy, "--ranks", "3", "--iterations", "200", "--delay-us",
                                    "200", "--seed", "7", "--stops", "5"}));
     expect_clean(it, policy, 3);

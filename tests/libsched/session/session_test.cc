@@ -11,6 +11,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <limits>
 #include <map>
@@ -564,18 +565,22 @@ class session_bench {
 };
 
 activation draw_activation(rank size, std::uint64_t seed) {
-  const auto ranks = static_cast<std::uint32_t>(size);
-  const std::vector<activation> all{{.policy = activation_policy::full},
-                                    {.policy = activation_policy::solo},
-                                    {.policy = activation_policy::majority, .seed = seed},
-                                    {.policy = activation_policy::first_of, .seed = seed, .number = (ranks + 2) / 3},
-                                    {.policy = activation_policy::all_of, .seed = seed, .number = (ranks + 1) / 2},
-                                    {.policy = activation_policy::quorum, .number = (ranks + 1) / 2, .full_every = 3},
-                                    {.policy = activation_policy::solo, .full_every = 2},
-                                    {.policy = activation_policy::deadline, .number = 1},
-                                    {.policy = activation_policy::deadline, .number = 1'000'000'000},
-                                    {.policy = activation_policy::deadline, .number = 20, .full_every = 3},
-                                    {.policy = activation_policy::deadline, .number = k_auto_deadline}};
+  const auto ranks = static_cast<std::uint32_t>(size), half = (ranks + 1) / 2;
+  const std::vector<activation> all{
+      {.policy = activation_policy::full},
+      {.policy = activation_policy::solo},
+      {.policy = activation_policy::majority, .seed = seed},
+      {.policy = activation_policy::first_of, .seed = seed, .number = (ranks + 2) / 3},
+      {.policy = activation_policy::all_of, .seed = seed, .number = half},
+      {.policy = activation_policy::quorum, .number = half, .full_every = 3},
+      {.policy = activation_policy::solo, .full_every = 2},
+      {.policy = activation_policy::quorum, .number = 1, .grace_us = 1},
+      {.policy = activation_policy::quorum, .number = half, .grace_us = 1'000'000'000},
+      {.policy = activation_policy::quorum, .number = half, .full_every = 3, .grace_us = 20},
+      {.policy = activation_policy::deadline, .number = 1},
+      {.policy = activation_policy::deadline, .number = 1'000'000'000},
+      {.policy = activation_policy::deadline, .number = 20, .full_every = 3},
+      {.policy = activation_policy::deadline, .number = k_auto_deadline}};
   return all[seed % all.size()];
 }
 
@@ -615,6 +620,44 @@ TEST(session, an_offer_starts_a_round_where_one_call_suffices) {
     collect_report report;
     ASSERT_EQ(one.collect_view(round, &result, &report).answer, status::ok);
     EXPECT_EQ(*reinterpret_cast<const std::int64_t*>(result), given);
+  }
+}
+
+/// A grace begins with the K-th call of a round, and starts no other round. Each round has its own grace.
+TEST(session, a_grace_starts_its_own_round) {
+  using std::chrono::steady_clock;
+  constexpr std::chrono::milliseconds grace{5};
+  for (const rank size : {3, 5, 6, 7}) {
+    lockstep_world world(size, 1);
+    const activation starts{.policy = activation_policy::quorum, .number = 2, .grace_us = 5000};
+    const auto rounds = world.commit([&](rank r) {
+      return commit_request{"rounds", partial_allreduce({r, size}, {1, dtype::i64, kernel::sum, false}, starts)};
+    });
+    const auto call = [&](rank r, round_no round) {
+      instance& it = *rounds[static_cast<std::size_t>(r)];
+      it.called.store(round);
+      world.at(r).post(it);
+      return steady_clock::now();
+    };
+    const auto is_over = [&](round_no round) {
+      return std::ranges::all_of(rounds, [&](const instance* it) { return it->finished.load() >= round; });
+    };
+    const auto expect_no_start = [&](round_no round) {
+      for (const auto end = steady_clock::now() + 2 * grace; steady_clock::now() < end;) world.step();
+      for (const instance* it : rounds) EXPECT_LT(it->partial->gated.load(), round) << size << " ranks";
+    };
+    for (rank r = 0; r < size; ++r) call(r, 1);
+    ASSERT_TRUE(world.run_until([&] { return is_over(1); }));
+    expect_no_start(2);
+    call(size - 1, 2);
+    expect_no_start(2);
+    for (round_no round = 2; round <= 3; ++round) {
+      if (round == 3) call(size - 1, 3);
+      const auto begin = call(1, round);
+      ASSERT_TRUE(world.run_until([&] { return is_over(round); }, 100'000'000)) << size << " ranks, round " << round;
+      EXPECT_GE(steady_clock::now() - begin, grace);
+    }
+    expect_no_start(4);
   }
 }
 
