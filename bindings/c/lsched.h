@@ -1179,6 +1179,9 @@ LSCHED_CHECKED lsched_status lsched_convert(lsched_dtype from, const void* input
  *  - "first_of(M)": M ranks are drawn for each round, and the first of their calls starts the round.
  *  - "all_of(M)": M ranks are drawn for each round, and the last of their calls starts the round.
  *  - "quorum(K)": The K-th call for a round starts the round.
+ *  - "quorum(K)+grace(T)": A round starts when all ranks have called, or T microseconds after the K-th call, where T is
+ *    below 2^32. Rank 0 of the world measures T. With LSCHED_PROGRESS_CALLER, rank 0 notices the end of T only in calls
+ *    that wait, and in lsched_progress.
  *  - "deadline(T)": As "full". But if a rank is in lsched_collect T microseconds after its call, this rank starts the
  *    parts of all ranks. "deadline(auto)" sets T to a fifth of the median time between two successive calls of the
  *    rank, over the last 64 calls. With fewer than 8 such times, there is no limit.

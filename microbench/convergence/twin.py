@@ -38,7 +38,7 @@ class Rank:
 
 class Twin:
     def __init__(self, task: Task, policy: Policy, unit: float) -> None:
-        """`unit` is the duration of a unit of the load in seconds. Deadlines are converted to units."""
+        """`unit` is the duration of a unit of the load in seconds. Deadlines and graces are converted to units."""
         self.task, self.policy = task, policy
         self.ranks = [Rank(task) for _ in range(task.ranks)]
         self.results: list[torch.Tensor | None] = [None]  # result of each round
@@ -47,7 +47,11 @@ class Twin:
         found = re.fullmatch(r"deadline\((\d+|auto)\)", policy.activation)
         self._has_deadline = found is not None
         self._deadline = float(found[1]) * 1e-6 / unit if found and found[1] != "auto" else None
-        # Events are tuples (time, rank, number). The number is 0 for a call, and the step number for a deadline.
+        grace = re.search(r"\+grace\((\d+)\)", policy.activation)
+        self._grace = float(grace[1]) * 1e-6 / unit if grace else 0.0
+        self._graced = 0  # last round whose grace has begun
+        # Events are tuples (time, rank, number). The number is 0 for a call, and the step number for the end of a
+        # deadline or grace.
         self._events = [(task.units(rank, 0), rank, 0) for rank in range(task.ranks)]
         self._draw()
 
@@ -61,7 +65,7 @@ class Twin:
             self._needed = 1
         elif name == "majority":
             self._candidates, self._needed = [self._draws.choice(all)], 1
-        elif found := re.fullmatch(r"quorum\((\d+)\)", name):
+        elif found := re.fullmatch(r"quorum\((\d+)\)(\+grace\(\d+\))?", name):
             self._needed = int(found[1])
         elif name != "full" and not self._has_deadline:
             raise ValueError(f"the simulation does not support the policy {name}")
@@ -104,8 +108,12 @@ class Twin:
         if rank.step < self._open:
             return self._resume(now, number)
         rank.is_waiting = True
-        if sum(self._has_called(each) for each in self._candidates) >= self._needed:
+        called = sum(self._has_called(each) for each in self._candidates)
+        if called == len(self._candidates) or (called >= self._needed and not self._grace):
             self._end_and_resume(now)
+        elif called >= self._needed and self._graced != self._open:
+            self._graced = self._open
+            heapq.heappush(self._events, (now + self._grace, number, rank.step))
         elif self._has_deadline and (wait := self._longest_wait(rank)) is not None:
             heapq.heappush(self._events, (now + wait, number, rank.step))
 

@@ -54,7 +54,8 @@ class Partial(Schedule):
         buckets           number of elements of each part of the vector (allreduce); the parts are reduced concurrently
         op                reduction of the contributions
         activation        condition that starts a round: "full", "solo", "majority", "first_of(M)", "all_of(M)",
-                          "quorum(K)", "deadline(microseconds or auto)", perhaps followed by "+every(T)"
+                          "quorum(K)", "quorum(K)+grace(microseconds)", "deadline(microseconds or auto)", perhaps
+                          followed by "+every(T)"
         seed              seed of the random draws
         lag               treatment of results that were not collected: "latest", "accumulate", "history"
         history           number of results that "history" keeps, from 1 to 60

@@ -427,6 +427,43 @@ def test_a_deadline_that_a_rank_chooses_itself():
     assert max(answers[:2]) < 1 and max(answers[:2]) >= 0.005, answers
 
 
+def time_of_a_full_round(world, sums, come):
+    """Runs rounds in which all ranks call, and returns the duration of the last round in seconds."""
+    one, told = np.ones(4, "f4"), np.zeros(4, "f4")
+    for _ in range(20):
+        begin = time.monotonic()
+        report = sums.collect(sums.offer(one), told, LIMIT)
+        come.run(LIMIT)
+        assert report.contributors == world.size and (told == world.size).all()
+    return time.monotonic() - begin
+
+
+def test_a_grace():
+    """A round ends at once if all ranks call. If a rank is late, the round starts without that rank after the grace."""
+    have_results = threading.Barrier(3)
+
+    def body(world):
+        one, told = np.ones(4, "f4"), np.zeros(4, "f4")
+        with world.partial(4, "f4", activation="quorum(2)+grace(400000)", lag="accumulate") as sums:
+            with world.barrier() as come:
+                all_in_time = time_of_a_full_round(world, sums, come)
+                if world.rank == 2:
+                    have_results.wait(LIMIT)
+                begin = time.monotonic()
+                mine = sums.collect(sums.offer(one), told, LIMIT).mine
+                waited = time.monotonic() - begin
+                if world.rank != 2:
+                    have_results.wait(LIMIT)
+                come.run(LIMIT)
+                begin = time.monotonic()
+                assert mine + sums.flush(told, LIMIT).mine == 1
+                return all_in_time, waited, time.monotonic() - begin
+
+    answers = as_threads(3, body)
+    assert all(each[0] < 0.35 and each[2] < 0.35 for each in answers), answers
+    assert all(0.39 <= each[1] < 5 for each in answers[:2]), answers
+
+
 def test_a_deadline():
     """If all ranks are in time, a round ends at once. If a rank is late, the round ends after the deadline without that
     rank, and a later round has the contribution of the rank."""
@@ -435,12 +472,7 @@ def test_a_deadline():
     def body(world):
         one, told = np.ones(4, "f4"), np.zeros(4, "f4")
         with world.partial(4, "f4", activation="deadline(300000)", lag="accumulate") as sums, world.barrier() as come:
-            for i in range(20):
-                begin = time.monotonic()
-                report = sums.collect(sums.offer(one), told, LIMIT)
-                come.run(LIMIT)
-                assert report.contributors == world.size and (told == world.size).all()
-            all_in_time = time.monotonic() - begin
+            all_in_time = time_of_a_full_round(world, sums, come)
             if world.rank == 2:
                 have_results.wait(LIMIT)
             begin = time.monotonic()

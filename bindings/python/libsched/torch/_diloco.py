@@ -48,7 +48,8 @@ class DiLoCo:
         fragment_update_alpha  part of the local weights in the weights after a merge: 0: the global weights
     Further arguments:
         world      a process group of the backend lsched, or a libsched.World; None: the default group
-        quorum     number of ranks whose changes start a round; None: all ranks
+        quorum     number of ranks whose changes start a round. With a grace, the round waits for further ranks for half
+                   of this time. None: all ranks
         grace      maximum duration in seconds of the wait for a merge. If the round is not over by then, the rank
                    trains on, and applies the result at its next merge of the fragment. Without a quorum, a rank that
                    has waited for half of this time starts the round without the late ranks
@@ -123,9 +124,10 @@ class DiLoCo:
                              "use 'bf16' or None")
 
     def _activation(self, quorum: int | None) -> str:
-        if quorum is not None:
-            return f"quorum({quorum})"
-        return "full" if self._grace is None else f"deadline({max(1, round(self._grace * 5e5))})"
+        half = None if self._grace is None else max(1, round(self._grace * 5e5))  # half of the grace in microseconds
+        if quorum is None:
+            return "full" if half is None else f"deadline({half})"
+        return f"quorum({quorum})" if half is None else f"quorum({quorum})+grace({half})"
 
     @property
     def fragment_rounds(self) -> list[int]:

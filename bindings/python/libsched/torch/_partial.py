@@ -29,8 +29,9 @@ class PartialOptimizer(Wrapper):
 
     All ranks create the optimizer. All arguments except lag, divisor and weight must be the same on all ranks:
         activation     condition that starts a round: "full", "solo", "majority", "quorum(K)",
-                       "deadline(microseconds or auto)" and so on, perhaps with "+every(T)"; None: the calls of three
-                       quarters of the ranks, rounded down, which docs/guides/training-loop.md recommends
+                       "quorum(K)+grace(microseconds)", "deadline(microseconds or auto)" and so on, perhaps with
+                       "+every(T)"; None: the calls of three quarters of the ranks, rounded down, which
+                       docs/guides/training-loop.md recommends
         lag            treatment of results for which this rank was too late: "latest": only the newest result is
                        used, as in the paper; "accumulate": the sum of the results is used; "history": an inner step
                        is made for each of the last 60 results
