@@ -52,7 +52,7 @@ TEST(CommandVerify, proves_partial_sparse_allreduces) {
       << it.out;
   EXPECT_TRUE(contains(it.out, "proved  partial_sparse_allreduce/gtopk quorum(1), 2 ranks, count 100, k 7: "))
       << it.out;
-  EXPECT_TRUE(contains(it.out, "\n96 worlds proved, 0 failed\n")) << it.out;
+  EXPECT_TRUE(contains(it.out, "\n112 worlds proved, 0 failed\n")) << it.out;
   const outcome one = run(lsched(
       {"verify", name, "--algorithm", "topka", "--ranks", "5", "--activation", "quorum(3)+every(4)", "--json", "-"}));
   EXPECT_TRUE(contains(one.out, R"_("activation":"quorum(3)+every(4)")_")) << one.out;
