@@ -19,6 +19,7 @@ import torch
 
 import adasum
 import decentralised
+import goodput
 import hessian
 import hyperplane
 import language
@@ -30,7 +31,8 @@ import sparse
 from result import Result
 
 FIGURES = {**partial.FIGURES, **lateness.FIGURES, **decentralised.FIGURES, **hyperplane.FIGURES, **adasum.FIGURES,
-           **orthogonality.FIGURES, **hessian.FIGURES, **sparse.FIGURES, **selection.FIGURES, **language.FIGURES}
+           **orthogonality.FIGURES, **hessian.FIGURES, **sparse.FIGURES, **selection.FIGURES, **language.FIGURES,
+           **goodput.FIGURES}
 
 
 def table(result: Result) -> None:
