@@ -24,6 +24,7 @@ import hessian
 import hyperplane
 import language
 import lateness
+import local_steps
 import orthogonality
 import partial
 import selection
@@ -32,7 +33,7 @@ from result import Result
 
 FIGURES = {**partial.FIGURES, **lateness.FIGURES, **decentralised.FIGURES, **hyperplane.FIGURES, **adasum.FIGURES,
            **orthogonality.FIGURES, **hessian.FIGURES, **sparse.FIGURES, **selection.FIGURES, **language.FIGURES,
-           **goodput.FIGURES}
+           **goodput.FIGURES, **local_steps.FIGURES}
 
 
 def table(result: Result) -> None:

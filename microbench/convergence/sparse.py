@@ -17,7 +17,7 @@ RANKS = 8
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    algorithm: str  # "dense", "oktopk", "topka", "sparseloco"
+    algorithm: str  # "dense", "oktopk", "topka"
     density: float = 1.0
     has_residual: bool = True
     warmup: int = 0  # number of dense steps at the beginning
@@ -35,24 +35,6 @@ def largest(vector: torch.Tensor, k: int) -> torch.Tensor:
     return found
 
 
-CHUNK = 4096  # elements of a chunk of SparseLoCo
-
-
-def quantised(vector: torch.Tensor, k: int) -> torch.Tensor:
-    """Returns the vector that a message of SparseLoCo decodes to (ops/sparse/chunk_message.h). Levels keep all bits."""
-    sent = torch.zeros_like(vector)
-    for chunk, values in zip(sent.split(CHUNK), vector.split(CHUNK)):
-        sizes, places = values.abs().topk(max(1, (len(values) * k + len(vector) // 2) // len(vector)))
-        places = places[sizes >= sizes[0] * 2**-15]
-        sizes = sizes[:len(places)]
-        is_high = sizes > (sizes[0] + sizes[-1]) / 2
-        for group in (is_high, ~is_high):
-            if group.any():
-                level = torch.minimum(sizes[group].mean(), 2 * sizes[group].min())
-                chunk[places[group]] = level * values[places[group]].sign()
-    return sent
-
-
 Selector = Callable[[torch.Tensor, int], torch.Tensor]  # (vector, k) -> a mask of about k elements
 
 
@@ -65,11 +47,6 @@ def combine(residuals: list[torch.Tensor], row: Row, k: int, selectors: list[Sel
         for each in residuals:
             each.zero_()
         return update
-    if row.algorithm == "sparseloco":
-        messages = [quantised(each, k) for each in residuals]
-        for each, message in zip(residuals, messages):
-            each -= message if row.has_residual else each.clone()
-        return sum(messages) / len(residuals)
     sent = [select(each, k) for select, each in zip(selectors, residuals)]
     total = sum(each * chosen for each, chosen in zip(residuals, sent))
     kept = selectors[-1](total, k) if row.algorithm == "oktopk" else torch.ones_like(sent[0])

@@ -43,15 +43,13 @@ class Text(Task):
     def loss(self, model: nn.Module, rank: int, step: int) -> torch.Tensor:
         return _loss_of(model, self.train_set[self.places(rank, step)])
 
-    @torch.no_grad()
     def measures(self, model: nn.Module) -> dict[str, float]:
         """Returns losses in nats per character."""
+        return {"loss": self.loss_of(model, self.train_set), "validation": self.loss_of(model, self.test_set)}
 
-        def mean(windows: torch.Tensor) -> float:
-            parts = windows.split(256)
-            return sum(_loss_of(model, each).item() * len(each) for each in parts) / len(windows)
-
-        return {"loss": mean(self.train_set), "validation": mean(self.test_set)}
+    @torch.no_grad()
+    def loss_of(self, model: nn.Module, windows: torch.Tensor) -> float:
+        return sum(_loss_of(model, each).item() * len(each) for each in windows.split(256)) / len(windows)
 
 
 def _loss_of(model: nn.Module, windows: torch.Tensor) -> torch.Tensor:
