@@ -254,14 +254,17 @@ bool may_be_repeated(const failure& why) {
 result<std::unique_ptr<larger_world>> join_growing_world(const std::function<result<door_key>()>& find_key,
                                                          const growth_calls& by, growth::clock::time_point deadline) {
   const descriptor never = make_event();
+  std::string last;  // reason of the last attempt, unless the deadline has ended that attempt
   for (;;) {
     const auto key = find_key();
     auto joined =
         key ? try_to_join(*key, by, deadline, never.get()) : result<std::unique_ptr<larger_world>>(key.error());
     if (joined || !may_be_repeated(joined.error())) return joined;
-    if (growth::clock::now() >= deadline)
+    const bool is_late = growth::clock::now() >= deadline;
+    if (!is_late || last.empty()) last = joined.error().text;
+    if (is_late)
       return failure{status::timeout,
-                     "this process has not joined the growing world in time. The last attempt: " + joined.error().text};
+                     "this process has not joined the growing world in time. The last attempt: " + last};
     pause_for(5ms, never.get());
   }
 }

@@ -110,8 +110,6 @@ TEST(driver_model_bug, every_changed_line_of_a_grace_is_caught) {
       {"sleeps_longer_than_a_grace", "grace for waiter"},
       {"sleeps_longer_than_a_grace", "grace for auxiliary"},
       {"lets_the_auxiliary_sleep", "grace for auxiliary"},
-      {"reads_the_alarm_before_letting_go", "grace and stepper"},
-      {"keeps_an_old_alarm", "grace and stepper"},
       {"graces_not_polled", "grace for waiter"},
   });
 }
@@ -154,8 +152,8 @@ struct weaker_store {
   std::string_view scenario;
 };
 
-// The stores to `polling` and `owner` must not be weaker. The stores to `wanted`, `finished` and `alarm` may be
-// weaker, because a locked instruction follows them.
+// The stores to `polling` and `owner` must not be weaker. The stores to `wanted` and `finished` may be weaker, because
+// a locked instruction follows them.
 TEST(driver_model_bug, a_weaker_store_is_caught) {
   for (const auto& [variable, scenario] :
        {weaker_store{"polling", "message for waiter"}, weaker_store{"owner", "two posts"}}) {
@@ -163,8 +161,7 @@ TEST(driver_model_bug, a_weaker_store_is_caught) {
     EXPECT_NE(found.path, "") << variable << " is not caught: " << to_text(found);
   }
   for (const auto& [variable, scenario] :
-       {weaker_store{"wanted", "message for auxiliary"}, weaker_store{"finished", "two runs"},
-        weaker_store{"alarm", "grace and stepper"}})
+       {weaker_store{"wanted", "message for auxiliary"}, weaker_store{"finished", "two runs"}})
     EXPECT_EQ(run(scenario, {.weakened = variable}).fault, "") << variable;
 }
 
