@@ -8,7 +8,7 @@ import pytest
 
 import fraction_oracle
 import libsched
-from conftest import LIMIT, as_threads
+from conftest import LIMIT, as_threads, launch
 from waiting import compute_for
 
 
@@ -521,3 +521,84 @@ def test_all_shards_of_a_replica_group_get_the_same_rounds(activation):
     reports = as_threads(4, body)
     assert reports[0] == reports[1] and reports[2] == reports[3]
     assert reports[0][-1].to == reports[2][-1].to
+
+
+# The loop of an old rank and of a new rank. Each rank offers a vector of ones in each step.
+GROWING_LOOP = """
+import subprocess
+import numpy as np
+
+def enter(exchange, world):
+    if exchange is None:
+        exchange = world.partial(4, "i64", lag="accumulate", activation="full", joins=True)
+    else:
+        exchange.carry(world)
+    total = np.zeros(4, "i8")
+    exchange.flush(total, timeout=30)
+    return exchange
+
+def train(exchange, world, steps):
+    ones, got, offers = np.ones(4, "i8"), np.zeros(4, "i8"), 0
+    while steps > 0:
+        grown = world.grow() if world.size < 4 else None
+        try:
+            if grown is None:
+                exchange.collect(exchange.offer(ones), got, timeout=30)
+        except libsched.PeerLost:
+            grown = world.shrink(30)
+        if grown is not None:
+            exchange, before, world = enter(exchange, grown), world, grown
+            before.close()
+        elif world.size == 4:
+            assert list(got) == [4] * 4, got
+            steps -= 1
+    exchange.close()
+    world.close()
+    os.write(1, b"trained to the end\\n")
+"""
+
+
+def test_a_process_joins_a_training_loop(tmp_path):
+    joiner = f"""
+import os, sys, libsched
+{GROWING_LOOP}
+world = libsched.join("@{tmp_path}/key", 60)
+assert world.rank == 3 and world.size == 4
+train(enter(None, world), world, 20)
+"""
+    (tmp_path / "joiner.py").write_text(joiner)
+    done = launch(3, GROWING_LOOP + f"""
+world = libsched.init()
+exchange = world.partial(4, "i64", lag="accumulate", activation="full")
+world.grow_begin("{tmp_path}/key")
+if world.rank == 0:
+    environment = {{k: v for k, v in os.environ.items() if not k.startswith("LSCHED_RUN")}}
+    process = subprocess.Popen([sys.executable, "{tmp_path}/joiner.py"], env=environment)
+train(exchange, world, 20)
+if world.rank == 0:
+    assert process.wait(60) == 0
+""")
+    assert done.status == 0, done.output
+    assert done.output.count("trained to the end") == 4, done.output
+
+
+def test_wrong_calls_of_a_growth_are_refused():
+    def body(world):
+        with pytest.raises(libsched.StateError):
+            world.grow()
+        assert world.grow_end() is None
+        with pytest.raises(libsched.ArgumentError, match="/nowhere/key"):
+            world.grow_begin("/nowhere/key")
+        world.grow_begin()
+        with pytest.raises(libsched.StateError):
+            world.grow_begin()
+        assert world.grow_text().startswith("lsched-door-1:")
+        assert world.grow() is None
+        assert world.grow(0.01) is None
+        assert world.grow_end(30) is None
+
+    as_threads(3, body)
+    with pytest.raises(libsched.ArgumentError):
+        libsched.join("no text")
+    with pytest.raises(libsched.Timeout, match="/nowhere/key"):
+        libsched.join("@/nowhere/key", 0.05)
