@@ -66,8 +66,8 @@ bool driver::announce_and_look() {
 // thread passes `nap`, and the function sets *nap to the time for which this thread may sleep. All other threads pass
 // null. If such a thread releases the engine and the transport cannot ring, the function wakes the progress thread,
 // which polls periodically. The function also wakes the progress thread if a grace passes before this thread would
-// wake up. Because alarm_ns_ is loaded after the release, either this thread finds that the progress thread could not
-// acquire the engine, or the progress thread has acquired the engine.
+// wake up. If the progress thread changes alarm_ns_ after the load, the progress thread either acquires the engine, or
+// sets shut_out_.
 void driver::let_go(nanoseconds* nap) {
   for (int turns = 1;; ++turns) {
     int looks = 0;

@@ -72,7 +72,7 @@ creation creation_of_control(lsched_world& all, const result<creation>& made) {
   const auto program = all.schedules_made.get("partial_allreduce", "auto", data, {.policy = activation_policy::solo});
   std::string agreement = "control of " + counted(how.shape.groups, "group") + " of " +
                           counted(how.shape.shards, "shard") + " " + words_for(how.starts) + " seed " +
-                          std::to_string(how.starts.seed);
+                          std::to_string(how.starts.seed) + " lag " + std::to_string(static_cast<int>(how.lag));
   if (!program) return {{std::move(agreement), program.error()}};
   return {{.agreement = std::move(agreement),
            .program = program->program,
@@ -115,12 +115,17 @@ lsched_status commit_groups(lsched_world& of_shard, lsched_world& all, result<cr
   engine& runs = of_shard.process.engine();
   driver& drives = of_shard.process.driver();
   std::shared_ptr<group_session> groups;
-  if (!why) {
-    groups =
-        std::make_shared<group_session>(runs, *control.instances.front(), *data.instances.front(), made->groups->how);
-    drives.with_engine([&] { runs.carry_on(*groups); });
-  }
   const bool has_data = !why;
+  try {
+    if (has_data) {
+      groups =
+          std::make_shared<group_session>(runs, *control.instances.front(), *data.instances.front(), made->groups->how);
+      drives.with_engine([&] { runs.carry_on(*groups); });
+    }
+  } catch (const std::bad_alloc&) {
+    groups.reset();
+    why = failure{status::no_memory, "out of memory for the offers of replica groups"};
+  }
   if (const auto of_any = meet(all, why)) {
     if (groups != nullptr) drives.with_engine([&] { runs.drop(*groups); });
     discard(all, control);

@@ -166,10 +166,9 @@ lsched_status create_partial(lsched_world* world, const result<lsched_partial_de
 lsched_status join_partial(lsched_world& world, const result<lsched_partial_desc>& desc, lsched_schedule** schedule,
                            lsched_diagnostic* diagnostic) {
   look_for_gpu();
-  if (desc && desc->groups != nullptr)
-    return report(diagnostic,
-                  {status::unsupported, "no rank can join a schedule with replica groups: leave groups null"});
   auto made = desc ? describe(world, *desc, true) : result<creation>(desc.error());
+  if (desc && desc->groups != nullptr)
+    made = failure{status::unsupported, "no rank can join a schedule with replica groups: leave groups null"};
   if (made && made->extras.anew == nullptr)
     made = failure{status::unsupported,
                    "lsched_carry moves only allreduce and adasum, so no rank can join another schedule: create the "

@@ -137,6 +137,9 @@ bool is_startable(const lsched_schedule* schedule) {
   return is_ordinary(schedule) && !schedule->is_started_with_memory();
 }
 
+constexpr const char k_no_round[] =
+    "the ticket is of replica groups, whose tickets have no rounds: pass the ticket to lsched_collect";
+
 }  // namespace
 
 std::vector<instance**> instances_of(lsched_schedule& schedule) {
@@ -246,6 +249,7 @@ lsched_status lsched_start(lsched_schedule* schedule, lsched_ticket* ticket) {
 lsched_status lsched_test(lsched_ticket ticket) {
   if (ticket.schedule == nullptr)
     return fail(status::argument, "the ticket names no schedule: pass a ticket that a start has filled in");
+  if (ticket.schedule->has_groups()) return fail(status::unsupported, k_no_round);
   const awaited_round asked = round_of(ticket);
   if (is_unstarted(asked)) return fail(status::state, "the round of the ticket was not started: start the round first");
   if (asked.runs.finished.load() < asked.round) (void)ticket.schedule->world->process.driver().progress();
@@ -258,6 +262,7 @@ lsched_status lsched_wait(lsched_ticket ticket, uint64_t timeout_ns, lsched_diag
   if (ticket.schedule == nullptr)
     return report(diagnostic,
                   {status::argument, "the ticket names no schedule: pass a ticket that a start has filled in"});
+  if (ticket.schedule->has_groups()) return report(diagnostic, {status::unsupported, k_no_round});
   const awaited_round asked = round_of(ticket);
   if (is_unstarted(asked))
     return report(diagnostic,

@@ -217,7 +217,8 @@ bool engine::poll_graces() {
     one->partial->grace_due_ns = k_never;
     interpreter me{*this, *one};
     round_player(me).hear(one->partial->grace, one->round);
-    if (trace_ != nullptr) note_end(*one, one->partial->grace);
+    const op_id grace = one->partial->grace;
+    if (trace_ != nullptr && one->completed[grace] == one->round) note_end(*one, grace);
     advance(*one);
     moved = true;
   }

@@ -27,7 +27,7 @@ std::string describe_start(const instance& inst, rank* waits_for) {
   if (starts.policy == activation_policy::solo) return " not started: no rank has called";
   if (const std::uint64_t due_ns = inst.partial->grace_due_ns; due_ns != k_never) {
     const std::uint64_t now_ns = trace_buffer::now_ns();
-    return " not started: " + std::to_string(starts.number) +
+    return " not started: at least " + std::to_string(starts.number) +
            " ranks have called, and the other ranks have a grace of " +
            std::to_string(due_ns > now_ns ? (due_ns - now_ns) / 1000 : 0) + " us left";
   }
@@ -44,7 +44,8 @@ std::string describe_start(const instance& inst, rank* waits_for) {
   for (std::size_t i = 0; candidates < size && i < some.size() && i < 8; ++i)
     text += (i == 0 ? " " : ",") + std::to_string(some[i]);
   if (candidates < size && some.size() > 8) text += ",…";
-  if (has_grace(starts, size)) text += ", and then at most " + std::to_string(starts.grace_us) + " us for the others";
+  if (has_grace(starts, size) && number < some.size())
+    text += ", and then at most " + std::to_string(starts.grace_us) + " us for the others";
   return text;
 }
 

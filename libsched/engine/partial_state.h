@@ -70,7 +70,7 @@ struct partial_state {
   /// Call ops (is_call() in round.h): the normal op, and the op for rounds that wait for all ranks
   std::vector<op_id> calls;
   op_id grace = k_no_op;                 ///< call op that completes when the grace has passed, or k_no_op
-  std::uint64_t grace_due_ns = k_never;  ///< time at which the grace of the open round passes; k_never: it does not run
+  std::uint64_t grace_due_ns = k_never;  ///< time at which the grace of the open round passes; k_never: no grace runs
   round_calls whose;                     ///< rule that selects the ranks whose calls start this round
   std::uint16_t input_buffer = k_no_buffer;
   std::uint16_t output_buffer = k_no_buffer;

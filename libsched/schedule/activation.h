@@ -101,7 +101,8 @@ constexpr quota quota_of(const activation& starts, rank size) {
 
 /// Returns true if a round can wait for calls after the K-th call. If K is the number of ranks, no further call exists.
 constexpr bool has_grace(const activation& starts, rank size) {
-  return starts.grace_us != 0 && starts.number < static_cast<std::uint32_t>(size);
+  return starts.policy == activation_policy::quorum && starts.grace_us != 0 &&
+         starts.number < static_cast<std::uint32_t>(size);
 }
 
 /// Rank that counts the calls if a round needs more than one call, or has a grace.

@@ -96,6 +96,9 @@ group_session::wait group_session::pending(round_no applied) const {
 }
 
 group_session::wait group_session::await(round_no ticket) const {
+  if (is_flushing_.load())
+    return {.answer = status::state,
+            .reason = "lsched_flush is incomplete on this rank: call lsched_flush again before the next collect"};
   const round_no applied = applied_.load();
   const std::uint64_t closed = closed_.load();
   if (taken_ticket_.load() >= ticket || (closed > taken_ && account_at(closed - 1).tickets >= ticket)) return {};
@@ -192,8 +195,9 @@ bool group_session::advance() {
   }
   if (has_failed_) return false;
   if (rounds_->phase == phase::failed || control_->phase == phase::failed) {
-    has_failed_ = true;  // must precede cancel(), which makes a step
-    if (control_->phase != phase::failed) engine_.cancel(*control_);
+    has_failed_ = true;                            // must precede cancel(), which makes a step
+    instance* const both[] = {rounds_, control_};  // the control gets the error of the rounds
+    if (control_->phase != phase::failed) engine_.cancel(both);
     return true;
   }
   const bool has_applied = apply_entries(), has_ended = end_round(), has_contributed = contribute();
@@ -275,11 +279,12 @@ bool group_session::contribute() {
 std::string group_session::describe_wait(rank* waits_for) const {
   const auto state = log_.state();
   const group_shape shape = log_.shape();
+  // The log may not contain the last offers of this rank yet.
+  const auto offers_of = [&](rank r) { return r == self_ ? staged_.load() : state[log_.offers_at(r)]; };
   const auto fewest_of = [&](rank group) {
     rank least = group * shape.shards;
     for (rank s = 1; s < shape.shards; ++s)
-      if (state[log_.offers_at(group * shape.shards + s)] < state[log_.offers_at(least)])
-        least = group * shape.shards + s;
+      if (offers_of(group * shape.shards + s) < offers_of(least)) least = group * shape.shards + s;
     return least;
   };
   const auto name_of_rank = [&](rank r) {

@@ -325,41 +325,40 @@ models::report nap_of_two_waiters(const circumstances& around) {
 
 models::report grace_for_waiter(const circumstances& around) {
   rank_model all(around, act::awaits_grace, act::nothing);
-  all.add_time();
   all.add("waiter", [](one_rank& it) {
     it.call(0);
     it.wait(0);
   });
+  all.add_time();  // last, so that the search first lets the other threads work
   return all.explore();
 }
 
 /// The auxiliary thread may sleep for long when the application begins the grace.
 models::report grace_for_auxiliary(const circumstances& around) {
   rank_model all(around, act::awaits_grace, act::nothing);
-  all.add_time();
   all.add("application", [](one_rank& it) { it.call(0); });
   all.add_auxiliary();
+  all.add_time();  // last, so that the search first lets the other threads work
   return all.explore("auxiliary");
 }
 
 /// The nap of the auxiliary thread may end while the application owns the engine.
 models::report grace_and_stepper(const circumstances& around) {
   rank_model all(around, act::awaits_grace, act::nothing);
-  all.limit_early_naps();
-  all.add_time();
+  all.limit_early_naps(1);
   all.add("application", [](one_rank& it) {
     it.call(0);
     it.drives.progress();
   });
   all.add_auxiliary();
+  all.add_time();  // last, so that the search first lets the other threads work
   return all.explore("auxiliary");
 }
 
 /// A waiting thread may give up before the grace has passed.
 models::report grace_after_wait(const circumstances& around) {
   rank_model all(around, act::awaits_grace, act::nothing);
-  all.limit_early_naps();
-  all.add_time();
+  all.limit_early_naps(1);
   all.add(
       "impatient",
       [](one_rank& it) {
@@ -368,6 +367,7 @@ models::report grace_after_wait(const circumstances& around) {
       },
       patience::impatient);
   all.add_auxiliary();
+  all.add_time();  // last, so that the search first lets the other threads work
   return all.explore("auxiliary");
 }
 

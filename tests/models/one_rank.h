@@ -447,7 +447,7 @@ class rank_model {
   void count_long_naps() { all.count_long_naps(); }
   /// Limits the number of naps that end early (threads.h). Worlds in which two threads nap need this limit, because
   /// each release of the engine rings a registered waiter.
-  void limit_early_naps() { all.limit_early_naps(2); }
+  void limit_early_naps(std::uint64_t most = 2) { all.limit_early_naps(most); }
 
   /// Explores the world. When no move is possible, both instances must have finished all rounds for which the
   /// application called, and only thread `sleeper` and the watcher may sleep.

@@ -529,7 +529,7 @@ import subprocess
 import numpy as np
 
 def enter(exchange, world):
-    if exchange is None:
+    if not exchange:
         exchange = world.partial(4, "i64", lag="accumulate", activation="full", joins=True)
     else:
         exchange.carry(world)
@@ -542,11 +542,11 @@ def train(exchange, world, steps):
     while steps > 0:
         grown = world.grow() if world.size < 4 else None
         try:
-            if grown is None:
+            if not grown:
                 exchange.collect(exchange.offer(ones), got, timeout=30)
         except libsched.PeerLost:
             grown = world.shrink(30)
-        if grown is not None:
+        if grown:
             exchange, before, world = enter(exchange, grown), world, grown
             before.close()
         elif world.size == 4:

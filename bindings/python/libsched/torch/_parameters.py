@@ -15,10 +15,10 @@ def local_of(tensor: torch.Tensor) -> torch.Tensor:
 class Parameters:
     """The parameters of a model that require a gradient, in the given order. All ranks must give the same order.
 
-    Vectors have the elements of this rank's shards.
+    If `is_sharded` is true, parameters may be DTensors (FSDP2), and vectors have the elements of this rank's shards.
     """
 
-    def __init__(self, named: Iterable[tuple[str, torch.nn.Parameter]]) -> None:
+    def __init__(self, named: Iterable[tuple[str, torch.nn.Parameter]], is_sharded: bool = False) -> None:
         self.names: list[str] = []
         self.tensors: list[torch.nn.Parameter] = []
         for name, tensor in named:
@@ -30,6 +30,9 @@ class Parameters:
             if tensor.requires_grad:
                 self.names.append(name)
                 self.tensors.append(tensor)
+        if not is_sharded and any(hasattr(each, "to_local") for each in self.tensors):
+            raise ValueError("a parameter is a DTensor, so the ranks have different shards of the model: pass "
+                             "replicas=, a mesh of groups and shards, to PartialOptimizer")
         if not self.tensors:
             raise ValueError("no parameter of the model requires a gradient: set requires_grad before this call")
         wide = any(each.dtype == torch.float64 for each in self.tensors)

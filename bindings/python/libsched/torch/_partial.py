@@ -78,7 +78,9 @@ class PartialOptimizer(Wrapper):
             if isinstance(inner, torch.optim.LBFGS):
                 raise ValueError("LBFGS evaluates the loss several times in a step, but a round has one gradient from "
                                  "each rank: use another optimizer")
-            super().__init__(inner, named_parameters)
+            super().__init__(inner, named_parameters, is_sharded=replicas is not None)
+            if replicas is not None:
+                self._expect_mesh(replicas)
             self._mine, self._result = self.parameters.flagged_vector(), self.parameters.flagged_vector()
         if lag is None:
             lag = "history" if replicas is None else "accumulate"
@@ -103,6 +105,15 @@ class PartialOptimizer(Wrapper):
                              seed=seed, age=age, averages_weights=not self._is_grouped,
                              groups=(self.world, shards) if self._is_grouped else None)
         self._open(passes=0)
+
+    def _expect_mesh(self, replicas: Any) -> None:
+        """Raises ValueError if a parameter is not sharded over the ranks of this rank's group."""
+        group = replicas.mesh[self.world.rank // replicas.size(1)].tolist()
+        for name, each in zip(self.parameters.names, self.parameters.tensors):
+            mesh = each.device_mesh.mesh.flatten().tolist() if hasattr(each, "device_mesh") else None
+            if mesh != group:
+                raise ValueError(f"{name} is sharded over the ranks {mesh}, but the group of this rank has the ranks "
+                                 f"{group}: use fully_shard(model, mesh=replicas[inner dimension])")
 
     def _open(self, passes: int) -> None:
         self.sums = self._adds.partial(self._mine.flat.numel(), self.parameters.word, **self._options)
@@ -240,7 +251,7 @@ class PartialOptimizer(Wrapper):
         self._differs = False
         for each in buffers:
             if each.is_floating_point() and each.numel():
-                with self._adds.allreduce(each, divisor="ranks") as step:
+                with self.world.allreduce(each, divisor="ranks") as step:
                     step.run(self._limit)
 
     def _begin_anew(self) -> None:

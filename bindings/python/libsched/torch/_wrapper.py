@@ -19,9 +19,10 @@ class Wrapper(torch.optim.Optimizer):
 
     _step_supports_amp_scaling = True
 
-    def __init__(self, inner: torch.optim.Optimizer, named: Iterable[tuple[str, torch.nn.Parameter]]) -> None:
+    def __init__(self, inner: torch.optim.Optimizer, named: Iterable[tuple[str, torch.nn.Parameter]],
+                 is_sharded: bool = False) -> None:
         self.inner = inner
-        self.parameters = Parameters(named)
+        self.parameters = Parameters(named, is_sharded)
         its = {id(each) for group in inner.param_groups for each in group["params"] if each.requires_grad}
         if its != {id(each) for each in self.parameters.tensors}:
             raise ValueError("named_parameters and the parameters of the optimizer are not the same: pass "
