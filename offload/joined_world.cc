@@ -110,8 +110,10 @@ void joined_world::give_up(const announcement& made) {
 
 void joined_world::end_for_growth() {
   process_.driver().with_engine([this] {
+    commits_->lose(members_->home_of(place().self));  // first, as in engine::lose()
     process_.engine().lose(*members_, place().self);
-    commits_->lose(members_->home_of(place().self));
+    for (rank peer = 0; peer < place().size; ++peer)  // ends the messages; the schedules have failed already
+      if (peer != place().self) process_.engine().lose(*members_, peer);
   });
 }
 

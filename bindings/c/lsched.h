@@ -376,8 +376,8 @@ LSCHED_API lsched_status lsched_grow_text(const lsched_world* world, char* text,
 
 /** Permits the admission of new ranks, and returns the larger world after their admission. Without new ranks, *grown is
  * NULL. Call this function often, for example once in each step of training: new ranks are admitted when all ranks have
- * called. The permission stays until the next lsched_flush or lsched_model_sync. Do not call the function while one of
- * these calls is incomplete.
+ * called while the larger world is open. The permission stays until the next lsched_flush or lsched_model_sync. Do not
+ * call the function while one of these calls is incomplete.
  * The admission ends all waits and schedules of all ranks in `world` with PEER, as a death does. A rank that gets PEER
  * calls lsched_shrink, which returns the larger world, too. Move each partial schedule to that world by lsched_carry,
  * while the new ranks call lsched_partial_join. If a rank dies afterwards, call lsched_shrink for the larger world. If

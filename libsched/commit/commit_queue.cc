@@ -63,6 +63,10 @@ bool commit_queue::advance_first() {
 
 // If the missing rank was lost, the error is PEER, not TIMEOUT.
 void commit_queue::conclude_first(status answer) {
+  if (answer == status::timeout && lost_ == members_->place().self) {  // the world has grown
+    answer = status::peer;
+    missing_ = lost_;
+  }
   if (answer == status::timeout)
     if (missing_ != k_no_rank && engine_.net().liveness().is_lost(members_->home_of(missing_))) answer = status::peer;
   if (answer == status::peer) {

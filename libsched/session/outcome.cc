@@ -8,7 +8,8 @@ namespace {
 std::string words_for(const instance& runs, status answer, rank peer) {
   const std::string who = "rank " + std::to_string(peer);
   const bool has_peer = peer != k_no_rank;
-  if (answer == status::peer && peer == runs.members->place().self) return std::string(k_has_grown);
+  const bool is_own = has_peer && runs.members != nullptr && peer == runs.members->place().self;
+  if (answer == status::peer && is_own) return std::string(k_has_grown);
   if (answer == status::peer) return who + " died, or closed its world or the schedule without leaving";
   if (answer == status::device && runs.device != nullptr) return runs.device->failure_words;
   if (answer == status::cancelled) return who + " has cancelled the schedule";

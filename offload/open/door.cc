@@ -110,7 +110,7 @@ class open_door final : public door {
     clock::time_point since;
   };
 
-  /// After an error of the system, closes all connections. The visitors connect again, to another door.
+  /// After an error of the system, closes all connections. No visitor can enter any more.
   void run() {
     try {
       for (const descriptor& one : listener_.sockets()) guard_.add(one.get());
@@ -125,7 +125,7 @@ class open_door final : public door {
     if (clock::now() >= accepts_again_) accept_guests();
     prove_guests();
     for (visitor& one : visitors_)
-      if (one.connection) send_unsent(one), read(one);
+      if (send_unsent(one); one.connection) read(one);
     answer();
     std::erase_if(visitors_, [](const visitor& one) { return !one.connection; });
     invite();

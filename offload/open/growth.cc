@@ -17,7 +17,8 @@ using namespace std::chrono_literals;
 
 constexpr auto k_attempt = 5s;         ///< time of each step of an attempt to open a larger world
 constexpr auto k_longest_pause = 10s;  ///< between failed attempts
-constexpr auto k_last_decision = 5s;   ///< time for a decision after the world's end
+constexpr auto k_for_other_casts = 20ms;
+constexpr auto k_last_decision = 5s;  ///< time for a decision after the world's end
 
 descriptor make_event() {
   descriptor made = make_descriptor([] { return eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK); });
@@ -95,6 +96,9 @@ void growth::run() {
     }
   }
   house_.reset();
+  std::unique_ptr<larger_world> unused;  // new ranks must not wait in this world for this rank
+  const std::lock_guard held(lock_);
+  if (stage_.load() == stage::ended) unused = std::move(larger_);
 }
 
 /// Makes one attempt.
@@ -110,7 +114,10 @@ void growth::grow() {
   changed_.notify_all();
   if (!await_cast()) return;
   if (auto why = admit()) return drop("the growth of the world has failed: " + why->text);
-  grows_.end_for_growth();
+  try {
+    grows_.end_for_growth();
+  } catch (const std::exception&) {  // the admission stands, so this rank must not close the larger world
+  }
   {
     const std::lock_guard held(lock_);
     stage_.store(stage::admitted);
@@ -141,7 +148,7 @@ std::optional<failure> growth::admit() {
   {
     const std::lock_guard held(lock_);
     admission_ = made;
-    if (is_urgent_) larger_->joined().give_up(*made);
+    if (urgent_ > 0) larger_->joined().give_up(*made);
   }
   std::optional<clock::time_point> last;
   while (!larger_->joined().await(*made, clock::now() + 50ms)) {
@@ -186,13 +193,16 @@ result<std::unique_ptr<larger_world>> growth::take(clock::time_point deadline) {
   return std::move(larger_);
 }
 
-/// Waits until no cast is pending. Returns false after the deadline.
+/// Waits until no cast is pending. Returns false after the deadline. First waits a short time for the casts of the
+/// other ranks, because ranks in lockstep call at almost the same time.
 bool growth::await_decision(std::unique_lock<std::mutex>& held, clock::time_point deadline) {
-  is_urgent_ = true;
+  const auto is_decided = [this] { return stage_.load() != stage::cast; };
+  if (wait_for(changed_, held, std::min(deadline, clock::now() + k_for_other_casts), is_decided)) return true;
+  ++urgent_;
   if (admission_ != nullptr) larger_->joined().give_up(*admission_);
-  const bool is_decided = wait_for(changed_, held, deadline, [this] { return stage_.load() != stage::cast; });
-  is_urgent_ = false;
-  return is_decided;
+  const bool has_ended = wait_for(changed_, held, deadline, is_decided);
+  --urgent_;
+  return has_ended;
 }
 
 std::optional<failure> growth::decide(clock::time_point deadline) {

@@ -100,7 +100,7 @@ class growth {
   std::atomic<stage> stage_{stage::waiting};  ///< written under the lock
   std::unique_ptr<larger_world> larger_;      ///< B, from stage `opened` to stage `admitted`; written under the lock
   std::shared_ptr<announcement> admission_;   ///< the commit, only in stage `cast`; written under the lock
-  bool is_urgent_ = false;                    ///< decide() or settle() waits for a decision; used under the lock
+  int urgent_ = 0;                            ///< number of calls that wait for a decision; used under the lock
   std::string last_failure_;                  ///< only the thread uses this member
   int failures_ = 0;                          ///< number of attempts that have failed in a row
   std::thread thread_;                        ///< last member, because the thread uses the other members

@@ -42,6 +42,7 @@ std::map<std::string, refused_call> calls_with_null() {
       {"lsched_alloc", [] { return lsched_alloc(nullptr, 1, nullptr); }},
       {"lsched_free", [] { return lsched_free(nullptr, nullptr); }},
       {"lsched_get_stats", [] { return lsched_get_stats(nullptr, nullptr); }},
+      {"lsched_grow_text", [] { return lsched_grow_text(nullptr, nullptr, 0, nullptr); }},
       {"lsched_world_describe", [] { return lsched_world_describe(nullptr, nullptr, 0); }},
       {"lsched_diagnose", [] { return lsched_diagnose(nullptr, nullptr, nullptr, 0, nullptr); }},
       {"lsched_trace_start", [] { return lsched_trace_start(nullptr, 0); }},

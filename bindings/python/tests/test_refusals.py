@@ -101,10 +101,10 @@ def coo(world, **given):
 # Local calls, and collective calls that a rank may repeat alone after a refusal.
 LOCAL = {
     "World": {"describe", "diagnose", "stats", "node_of", "rank_in", "progress", "trace_start", "trace_write",
-              "attach_cuda", "empty", "builder", "close", "lost", "set_verify"},
+              "attach_cuda", "empty", "builder", "close", "lost", "set_verify", "grow", "grow_end", "grow_text"},
     "Builder": {"input", "output", "scratch", "nop", "send", "recv", "reduce", "copy", "dep", "need", "text"},
 }
-REPEATED = {"World": {"split_ranks", "shrink"}}
+REPEATED = {"World": {"split_ranks", "shrink", "grow_begin"}}
 
 
 def bad_arrays(which, count):

@@ -31,7 +31,6 @@ namespace lsched::testing {
 namespace {
 
 constexpr std::size_t k_most = 12;  ///< maximum number of processes
-constexpr std::uint64_t k_most_rounds = 4096;
 
 struct grow_trial {
   std::uint64_t seed;
@@ -110,7 +109,7 @@ class learner {
     while (board_.round.load() < after) nap(200'000);
     began_ns_ = now_ns();
     note("join");
-    const lsched_status answer = lsched_world_join(("@" + file_).c_str(), 10'000'000'000, &config_, &world_, &why_);
+    const lsched_status answer = lsched_world_join(("@" + file_).c_str(), k_limit_ns, &config_, &world_, &why_);
     if (!is(answer, "join")) return false;
     die_after(death::admitted);
     must_begin_ = must_enter_ = true;
