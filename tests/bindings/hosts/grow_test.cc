@@ -265,9 +265,11 @@ class learner {
     while (!may_end()) {
       nap(static_cast<long>(500'000 + mix(last_ + self_ * 1000) % 2'000'000));  // computes
       if (!grow() || !flush_if_due()) return false;
-      for (std::size_t i = 0; i < s; ++i)
+      // The flush of a larger world ends the step of every rank, so that all schedules have made the same rounds.
+      const int growths = growths_;
+      for (std::size_t i = 0; i < s && growths_ == growths; ++i)
         if (!offer(i)) return false;
-      for (std::size_t i = 0; i < s; ++i)
+      for (std::size_t i = 0; i < s && growths_ == growths; ++i)
         if (!collect(i)) return false;
     }
     if (!end_growth()) return false;
@@ -300,9 +302,15 @@ class learner {
     const std::int64_t ordinal = board_.its[self_].offered[i].load() + 1;
     for (std::size_t e = self_; e < gradient_.size(); e += processes())
       gradient_[e] = e / processes() % 2 == 0 ? 1 : ordinal;
-    if (!until_it_holds([&] { return lsched_offer(its_[i], one_bucket(gradient_.data()), &ticket_[i]); }, "offer"))
-      return false;
-    board_.its[self_].offered[i].store(ordinal);
+    bool has_offered = false;
+    const auto once = [&, growths = growths_] {
+      if (growths_ != growths) return LSCHED_OK;
+      const lsched_status answer = lsched_offer(its_[i], one_bucket(gradient_.data()), &ticket_[i]);
+      has_offered = answer == LSCHED_OK;
+      return answer;
+    };
+    if (!until_it_holds(once, "offer")) return false;
+    if (has_offered) board_.its[self_].offered[i].store(ordinal);
     return true;
   }
 
