@@ -32,17 +32,20 @@ void pause_for(std::chrono::milliseconds time, int stop) {
   (void)poll(&wait, 1, static_cast<int>(time.count()));
 }
 
-/// Waits on `changed` for the condition. The longest deadline is no deadline, because a clock cannot represent it in
-/// every implementation of the standard library.
+/// Waits on `changed` for the condition, at most until the deadline. Wakes up each hour, because the function that
+/// waits without a limit needs a newer C++ library than other parts of libsched.
 template <class Condition>
 bool wait_for(std::condition_variable& changed, std::unique_lock<std::mutex>& held, growth::clock::time_point deadline,
               const Condition& is_met) {
-  if (is_met()) return true;
-  if (growth::clock::now() >= deadline) return false;
-  if (deadline != growth::clock::time_point::max()) return changed.wait_until(held, deadline, is_met);
-  changed.wait(held, is_met);
-  return true;
+  for (;;) {
+    if (is_met()) return true;
+    const auto now = growth::clock::now();
+    if (now >= deadline) return false;
+    (void)changed.wait_until(held, std::min(deadline, now + 1h), is_met);
+  }
 }
+
+constexpr auto k_for_ever = growth::clock::time_point::max();
 
 }  // namespace
 
@@ -86,7 +89,7 @@ void growth::stop() {
 void growth::run() {
   {
     std::unique_lock held(lock_);
-    changed_.wait(held, [this] { return has_begun_ || is_stopped(); });
+    (void)wait_for(changed_, held, k_for_ever, [this] { return has_begun_ || is_stopped(); });
   }
   while (!is_stopped() && stage_.load() != stage::admitted) {
     try {
@@ -138,7 +141,7 @@ std::unique_ptr<larger_world> growth::open_larger_world() {
 
 bool growth::await_cast() {
   std::unique_lock held(lock_);
-  changed_.wait(held, [this] { return is_stopped() || stage_.load() != stage::opened; });
+  (void)wait_for(changed_, held, k_for_ever, [this] { return is_stopped() || stage_.load() != stage::opened; });
   return !is_stopped() && stage_.load() == stage::cast;
 }
 
