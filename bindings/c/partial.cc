@@ -1,6 +1,7 @@
 // Partial collectives of the C interface: creation, offers, collect calls, and the calls that all ranks make together
 // (libsched/session/session.h).
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <span>
 #include <vector>
@@ -211,11 +212,14 @@ lsched_report report_of(const collect_report& report, const void* in_place) {
 }
 
 /// Decides a pending cast of the growth of the schedule's world. All ranks must take part in a common call, so this
-/// rank must not be admitted to a larger world meanwhile.
-lsched_status decide_growth(lsched_schedule* schedule, std::uint64_t timeout_ns, lsched_diagnostic* diagnostic) {
+/// rank must not be admitted to a larger world meanwhile. Subtracts the time of the wait from *timeout_ns.
+lsched_status decide_growth(lsched_schedule* schedule, std::uint64_t* timeout_ns, lsched_diagnostic* diagnostic) {
   if (!is_partial(schedule) || schedule->world->growing == nullptr) return LSCHED_OK;
   return guarded(diagnostic, [&] {
-    const auto why = schedule->world->growing->decide(deadline_after(timeout_ns));
+    const auto begin = driver::clock::now();
+    const auto why = schedule->world->growing->decide(deadline_after(*timeout_ns));
+    const auto taken = static_cast<std::uint64_t>((driver::clock::now() - begin) / std::chrono::nanoseconds(1));
+    if (*timeout_ns != LSCHED_FOREVER) *timeout_ns -= std::min(*timeout_ns, taken);
     return why ? report(diagnostic, *why) : LSCHED_OK;
   });
 }
@@ -414,7 +418,7 @@ lsched_status lsched_withdraw(lsched_schedule* schedule, uint64_t* offers) {
 
 lsched_status lsched_flush(lsched_schedule* schedule, void* const* buckets, uint64_t timeout_ns,
                            lsched_report* report_to, lsched_diagnostic* diagnostic) {
-  if (const lsched_status why = decide_growth(schedule, timeout_ns, diagnostic); why != LSCHED_OK) return why;
+  if (const lsched_status why = decide_growth(schedule, &timeout_ns, diagnostic); why != LSCHED_OK) return why;
   return call_over(
       schedule, k_no_schedule, buckets, timeout_ns, report_to, diagnostic,
       [](session& one, std::span<const target_part> parts, collect_report* into) { return one.flush(parts, into); });
@@ -423,7 +427,7 @@ lsched_status lsched_flush(lsched_schedule* schedule, void* const* buckets, uint
 lsched_status lsched_model_sync(lsched_schedule* schedule, void* weights, uint64_t timeout_ns, lsched_report* report_to,
                                 lsched_diagnostic* diagnostic) {
   if (is_partial(schedule) && is_on_device(weights)) return report(diagnostic, {status::unsupported, k_on_device});
-  if (const lsched_status why = decide_growth(schedule, timeout_ns, diagnostic); why != LSCHED_OK) return why;
+  if (const lsched_status why = decide_growth(schedule, &timeout_ns, diagnostic); why != LSCHED_OK) return why;
   return call_session(schedule, k_no_schedule, timeout_ns, report_to, diagnostic,
                       [&](session& one, collect_report* into, const void**) -> call_progress {
                         const bool may_be_null = !one.averages_weights() || one.contribution_buffer().count == 0;

@@ -702,6 +702,15 @@ class [[nodiscard]] world {
     detail::call call;
     call(lsched_grow_begin(handle(), &config, file, call.diagnostic()));
   }
+  /// Returns the text by which new processes can join. The text contains a secret.
+  [[nodiscard]] std::string grow_text() const {
+    std::size_t bytes = 0;
+    detail::expect(lsched_grow_text(handle(), nullptr, 0, &bytes));
+    std::string text(bytes, '\0');
+    detail::expect(lsched_grow_text(handle(), text.data(), bytes, nullptr));
+    text.pop_back();
+    return text;
+  }
   /// Permits the admission of new ranks, and returns the larger world after their admission, else an empty world.
   [[nodiscard]] world grow(timeout limit = std::chrono::nanoseconds(0)) {
     lsched_world* grown = nullptr;

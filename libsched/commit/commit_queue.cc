@@ -61,9 +61,9 @@ bool commit_queue::advance_first() {
   return true;
 }
 
-// If the missing rank was lost, the error is PEER, not TIMEOUT.
+// If a member was lost, the error is PEER, not TIMEOUT.
 void commit_queue::conclude_first(status answer) {
-  if (answer == status::timeout && lost_ == members_->place().self) {  // the world has grown
+  if (answer == status::timeout && lost_ != k_no_rank) {
     answer = status::peer;
     missing_ = lost_;
   }

@@ -20,21 +20,6 @@ std::optional<std::uint32_t> spares::take() {
   return std::nullopt;
 }
 
-namespace {
-
-/// Calls `act` with each non-empty part, its offset in bytes, and its size in bytes.
-template <class Byte, class Act>
-void for_each_part(std::span<const part<Byte>> parts, const combiner& how, Act&& act) {
-  const std::uint64_t element = how.count == 0 ? 0 : how.bytes / how.count;
-  std::uint64_t begin = 0;
-  for (const part<Byte>& piece : parts) {
-    if (piece.count > 0) act(piece, begin, piece.count * element);
-    begin += piece.count * element;
-  }
-}
-
-}  // namespace
-
 void contribution::offer(std::span<const source_part> gradient, round_no call, std::uint64_t weight) {
   deposit({gradient, weight, weight, call});
 }
@@ -94,7 +79,7 @@ void contribution::combine(const std::byte* earlier, const source_part& later, c
                            std::byte* into) const {
   if (by.fade == 1 && by.factor == 1) return how_.reduce(earlier, later.data, into, later.count);
   constexpr std::uint64_t k_block = 1024;
-  const std::uint64_t element = how_.bytes / how_.count;
+  const std::uint64_t element = how_.element_bytes();
   alignas(sizeof(std::uint64_t)) std::byte faded[k_block * sizeof(std::uint64_t)];
   for (std::uint64_t first = 0; first < later.count; first += k_block) {
     const std::uint64_t count = std::min(k_block, later.count - first), at = first * element;
@@ -114,7 +99,7 @@ std::byte* contribution::data_for(std::uint32_t buffer, round_no round) const {
 
 void contribution::prepare(std::uint64_t begin, const source_part& one) {
   if (!prepared_) prepared_ = spares_.take();
-  const std::uint64_t element = how_.count == 0 ? 0 : how_.bytes / how_.count;
+  const std::uint64_t element = how_.element_bytes();
   if (one.count > 0) std::memcpy(buffers_[*prepared_].data + begin * element, one.data, one.count * element);
 }
 
@@ -210,6 +195,19 @@ delivery::delivery(combiner how, lag_rule lag, std::span<std::byte* const> memor
   writing_ = *spares_.take();
 }
 
+void add_rounds(delivered& into, const delivered& older, lag_policy policy) {
+  into.from = older.from;
+  into.mine = saturating_sum(into.mine, older.mine);
+  into.staleness = std::max(into.staleness, older.staleness);
+  into.age_factor = std::min(into.age_factor, older.age_factor);
+  if (policy != lag_policy::latest) {
+    into.offers = saturating_sum(into.offers, older.offers);
+  } else if (into.null) {
+    into.offers = older.offers;
+    into.in_result = older.in_result;
+  }
+}
+
 // Publishes a result. If the queue is full, the last queued result is merged into the new one. If the last queued
 // result is gone, the application has just taken it and all earlier results, so the queue is no longer full.
 std::byte* delivery::publish(std::byte* data, const delivered& what) {
@@ -242,22 +240,11 @@ std::byte* delivery::publish(std::byte* data, const delivered& what) {
 // Merges an older result into the newest result. Returns true if data was combined. The memory of the older result then
 // holds the combined data, and the memory of the newest result is unchanged.
 bool delivery::absorb(slot& into, slot& older) {
-  into.what.from = older.what.from;
-  into.what.mine = saturating_sum(into.what.mine, older.what.mine);
-  into.what.staleness = std::max(into.what.staleness, older.what.staleness);
-  into.what.age_factor = std::min(into.what.age_factor, older.what.age_factor);
-  const bool both = !into.what.null && !older.what.null;
-  if (lag_.policy != lag_policy::latest) {
-    into.what.offers = saturating_sum(into.what.offers, older.what.offers);
-    if (!both) return false;
-    if (how_.count > 0) how_.reduce(older.data, into.data, older.data, how_.count);
-    std::swap(into.data, older.data);
-    return true;
-  } else if (into.what.null) {
-    into.what.offers = older.what.offers;
-    into.what.in_result = older.what.in_result;
-  }
-  return false;
+  add_rounds(into.what, older.what, lag_.policy);
+  if (lag_.policy == lag_policy::latest || into.what.null || older.what.null) return false;
+  if (how_.count > 0) how_.reduce(older.data, into.data, older.data, how_.count);
+  std::swap(into.data, older.data);
+  return true;
 }
 
 void delivery::copy(const std::byte* result, std::span<const target_part> into) const {

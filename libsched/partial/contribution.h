@@ -110,6 +110,8 @@ struct combiner {
   multiply_fn multiply = nullptr;  ///< multiplies a gradient by its weight; null unless `reduce` is a sum
   age_rule age{};
   scale_fn scale = nullptr;  ///< multiplies a contribution by the factor of its age; set if `age` exists
+
+  std::uint64_t element_bytes() const { return count == 0 ? 0 : bytes / count; }
 };
 
 /// A part of a contribution or result in the application's memory. The contribution or result is the concatenation of
@@ -121,6 +123,17 @@ struct part {
 };
 using source_part = part<const std::byte>;
 using target_part = part<std::byte>;
+
+/// Calls `act` with each non-empty part, its offset in bytes, and its size in bytes.
+template <class Byte, class Act>
+void for_each_part(std::span<const part<Byte>> parts, const combiner& how, Act&& act) {
+  std::uint64_t begin = 0;
+  for (const part<Byte>& piece : parts) {
+    const std::uint64_t bytes = piece.count * how.element_bytes();
+    if (bytes > 0) act(piece, begin, bytes);
+    begin += bytes;
+  }
+}
 
 /// Hands contributions from the application to the engine.
 class contribution {
@@ -252,6 +265,10 @@ enum class lag_policy : std::uint8_t {
   accumulate,  ///< the uncollected result is combined with the next result, so that no result is dropped
   history,     ///< both results are kept; if there are more than `results` results, the newest two are combined
 };
+
+/// Adds the rounds of an older result to a newer result: the rounds and the participation, but not the data. `null` is
+/// unchanged.
+void add_rounds(delivered& into, const delivered& older, lag_policy policy);
 
 struct lag_rule {
   static constexpr std::uint32_t k_most = 60;

@@ -6,7 +6,6 @@
 
 #include "libsched/trace/trace_buffer.h"
 #include "ops/float_mode.h"
-#include "ops/saturating.h"
 
 namespace lsched {
 
@@ -59,20 +58,18 @@ void group_session::stage(std::uint64_t weight, round_no* ticket) {
 status group_session::offer(std::span<const source_part> parts, std::uint64_t weight, round_no* ticket) {
   if (const status why = may_offer(); why != status::ok) return why;
   if (is_prepared_) return status::state;
-  const std::uint64_t element = how_.count == 0 ? 0 : how_.bytes / how_.count;
-  std::byte* into = slot_of(staged_.load() + 1).data.data();
+  std::byte* const into = slot_of(staged_.load() + 1).data.data();
   if (weight != 0)
-    for (const source_part& one : parts) {
-      if (one.count > 0) std::memcpy(into, one.data, one.count * element);
-      into += one.count * element;
-    }
+    for_each_part(parts, how_, [&](const source_part& piece, std::uint64_t begin, std::uint64_t bytes) {
+      std::memcpy(into + begin, piece.data, bytes);
+    });
   stage(parts.empty() ? 0 : weight, ticket);
   return status::ok;
 }
 
 status group_session::prepare(std::uint64_t begin, const source_part& one) {
   if (const status why = may_offer(); why != status::ok) return why;
-  const std::uint64_t element = how_.count == 0 ? 0 : how_.bytes / how_.count;
+  const std::uint64_t element = how_.element_bytes();
   if (one.count > 0)
     std::memcpy(slot_of(staged_.load() + 1).data.data() + begin * element, one.data, one.count * element);
   is_prepared_ = true;
@@ -118,14 +115,7 @@ delivered group_session::take(std::uint64_t last, std::span<const target_part> i
   account& sum = account_at(taken_);
   for (std::uint64_t number = taken_ + 1; number <= last; ++number)
     add(sum, account_at(number).what, account_at(number).data.data());
-  if (!sum.what.null) {
-    const std::uint64_t element = how_.count == 0 ? 0 : how_.bytes / how_.count;
-    const std::byte* from = sum.data.data();
-    for (const target_part& one : into) {
-      if (one.count > 0) std::memcpy(one.data, from, one.count * element);
-      from += one.count * element;
-    }
-  }
+  if (!sum.what.null) rounds_->partial->results->copy(sum.data.data(), into);
   collected_ = sum.what;
   taken_ = last + 1;
   taken_ticket_.store(account_at(last).tickets);
@@ -160,20 +150,16 @@ void group_session::leave() {
 
 // --- accounts --------------------------------------------------------------------------------------------------------
 
-// Adds a later result to an account, as delivery::publish() combines uncollected results.
+// Adds a later result to an account.
 void group_session::add(account& into, const delivered& what, const std::byte* data) const {
   const delivered old = std::exchange(into.what, what);
-  const bool is_sum = lag_ != lag_policy::latest && old.to != 0;
   if (old.to != 0) {
-    into.what.from = old.from;
-    into.what.mine = saturating_sum(what.mine, old.mine);
-    into.what.staleness = std::max(what.staleness, old.staleness);
+    add_rounds(into.what, old, lag_);
     into.what.null = what.null && old.null;
   }
-  if (is_sum) into.what.offers = saturating_sum(what.offers, old.offers);
-  if (what.null) {
-    if (!is_sum && old.to != 0) into.what.offers = old.offers, into.what.in_result = old.in_result;
-  } else if (is_sum && !old.null && how_.count > 0) {
+  if (what.null) return;
+  const bool is_sum = lag_ != lag_policy::latest && old.to != 0 && !old.null;
+  if (is_sum && how_.count > 0) {
     how_.reduce(into.data.data(), data, into.data.data(), how_.count);
   } else if (how_.bytes > 0) {
     std::memcpy(into.data.data(), data, how_.bytes);

@@ -65,7 +65,6 @@ class group_session final : public engine_task {
   /// Copies a part of a contribution. After all parts, commit() offers the contribution.
   status prepare(std::uint64_t begin, const source_part& one);
   status commit(std::uint64_t weight, round_no* ticket);
-  void discard() { is_prepared_ = false; }
 
   /// The progress of a wait: PENDING until `round` of control() has ended; `reason` is static text.
   struct wait {
@@ -90,7 +89,6 @@ class group_session final : public engine_task {
 
   /// Makes this rank leave both instances in the next step of the engine.
   void leave();
-  bool is_left() const { return leaves_.load(); }
 
   /// Describes what a collect or flush of this rank waits for, and sets `*waits_for` to the rank to blame. Only the
   /// engine's owner may call this function.

@@ -258,8 +258,7 @@ result<std::unique_ptr<larger_world>> try_to_join(const door_key& key, const gro
 
 /// Returns whether a further attempt may succeed.
 bool may_be_repeated(const failure& why) {
-  return why.code == status::timeout || why.code == status::peer || why.code == status::transport ||
-         why.code == status::cancelled || why.peer != k_no_rank;
+  return why.code == status::timeout || why.code == status::peer || why.code == status::transport;
 }
 
 }  // namespace

@@ -418,7 +418,7 @@ TEST(group_model_bug, every_changed_line_is_caught) {
   struct {
     const char *bug, *scenario, *fault;
   } const all[] = {
-      {"group_of_any_shard", "2 groups of 2 shards", "a round takes an offer that a shard has not made"},
+      {"group_of_any_shard", "2 groups of 2 shards", "a round takes an offer that a shard lacks"},
       {"group_round_before_the_last_is_final", "2 groups of 2 shards", "a data round begins during another round"},
       {"group_drawn_by_each_shard", "2 drawn groups of 2 shards", "two ranks decide differently about a round"},
       {"group_cut_of_staged_offers", "2 groups of 2 shards", "two ranks decide differently about a round"},

@@ -270,7 +270,7 @@ class group_system final : public models::system {
     for (rank g = 0; g < how_.shape.groups; ++g)
       mine.taken[static_cast<std::size_t>(g)] = static_cast<std::uint8_t>(log_.taken_of(g));
     if (models::planted == "group_cut_of_staged_offers"_bug) mine.taken[group_of(r)] = one.staged;
-    if (mine.taken[group_of(r)] > one.staged) fault_ = "a round takes an offer that a shard has not made";
+    if (mine.taken[group_of(r)] > one.staged) fault_ = "a round takes an offer that a shard lacks";
     decision& known = now_.decided[round];
     if (!known.is_known) known = mine;
     if (!(known == mine)) fault_ = "two ranks decide differently about a round";
