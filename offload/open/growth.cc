@@ -91,7 +91,7 @@ void growth::run() {
     std::unique_lock held(lock_);
     (void)wait_for(changed_, held, k_for_ever, [this] { return has_begun_ || is_stopped(); });
   }
-  while (!is_stopped() && stage_.load() != stage::admitted) {
+  while (!is_stopped() && stage_.load() < stage::admitted) {  // the application may have taken B already
     try {
       grow();
     } catch (const std::exception& error) {

@@ -1,6 +1,7 @@
 // Tests of simulations through lsched.h. The times must equal the times of the library's simulator and of the command
 // `lsched simulate`, to the picosecond. Bad arguments must be refused.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <array>
 #include <cmath>
@@ -199,7 +200,7 @@ TEST(c_simulate, the_command_says_the_same) {
     EXPECT_EQ(ask(desc).figures.last_ps,
               told_by_command("simulate --algorithm rabenseifner --bytes 40004 --ranks " + size));
 
-    const std::string path = ::testing::TempDir() + "/lsched_c_simulate_" + size + ".sched";
+    const std::string path = ::testing::TempDir() + "lsched_c_simulate_" + std::to_string(getpid()) + ".sched";
     const std::string text = output_of("show allreduce --algorithm rabenseifner --all --count 999 --ranks " + size);
     std::ofstream(path) << text;
     desc = describe(text);

@@ -2,6 +2,7 @@
 #include "offload/open/segment_world.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <barrier>
 #include <cstdio>
@@ -78,7 +79,7 @@ TEST(segment_world, is_opened_by_a_rendezvous) {
 // There is no common segment of all ranks. With a recorder, each node has a segment and a recorder file.
 TEST(segment_world, of_several_nodes_has_one_segment_for_each_node) {
   constexpr rank k_ranks = 5;
-  const std::string path = ::testing::TempDir() + "recording_of_nodes";
+  const std::string path = ::testing::TempDir() + "recording_of_nodes_" + std::to_string(getpid());
   table store(k_ranks);
   segment_options here = of_threads();
   here.recorder = path;
