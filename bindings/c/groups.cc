@@ -52,6 +52,7 @@ result<group_choice> read_groups(const lsched_world& of_shard, const lsched_part
     return unsupported("deadline(T): use quorum(K) or another activation");
   if (desc.lag == LSCHED_HISTORY) return unsupported("LSCHED_HISTORY: use LSCHED_ACCUMULATE");
   if (desc.age != LSCHED_AGE_NONE) return unsupported("ages, which differ between shards: leave age 0");
+  if (desc.fragments > 1) return unsupported("fragments: leave fragments 0, and create a schedule for each fragment");
   if (desc.averages_weights != 0)
     return unsupported("averages_weights: leave averages_weights 0, and use lsched_flush");
   return group_choice{known->all,

@@ -1202,8 +1202,9 @@ typedef enum lsched_lag {
  *     f(d - c). From then on, d takes the place of c.
  * So f(a) = x^a multiplies an offer for call c by x^(r - c), where r is the round of the capture, or the last call that
  * has joined the contribution if that call is for a later round. Other rules multiply the factors of the parts of this
- * wait. lsched_carry keeps all calls. lsched_schedule_save keeps factors, but no calls: loaded offers count as offers
- * for the next call. Weights and divisors are not multiplied, so a late offer draws a mean towards 0. */
+ * wait. With F fragments, each of these ages is divided by F and rounded down. lsched_carry keeps all calls.
+ * lsched_schedule_save keeps factors, but no calls: loaded offers count as offers for the next call. Weights and
+ * divisors are not multiplied, so a late offer draws a mean towards 0. */
 typedef enum lsched_age {
   LSCHED_AGE_NONE = 0, /* f(a) = 1 */
   LSCHED_AGE_TABLE,    /* f(a) = age_factors[a]; beyond the table, the last factor */
@@ -1275,6 +1276,16 @@ typedef struct lsched_partial_desc {
    * lsched_model_sync, lsched_carry, lsched_partial_join and images of pending offers are UNSUPPORTED: flush before you
    * destroy the schedule. If a rank of `all` dies, the calls of all ranks return PEER. */
   const lsched_groups* groups;
+  /** Fragments that take turns (Douillard and others, "Streaming DiLoCo", 2025): with F fragments of `count` elements
+   * each, round t moves fragment (t - 1) mod F. All fragments share the calls, the draws and the numbers of the rounds.
+   * lsched_offer contributes to the fragment of the round for which it calls, lsched_offer_fragment to any fragment.
+   * The fragment of an offer in buckets is determined when its first bucket is copied. lsched_collect returns the
+   * result of one fragment, report.fragment, and the fragments follow in turn. `lag` and `history` apply to each
+   * fragment. So after lsched_flush, which runs at least one round of each fragment, collect with any ticket until no
+   * result is new (report.from == report.to). Before that, make no offer, because a later round may combine or replace
+   * the uncollected results. From 2 to 1024, the same on all ranks; 0 and 1: one fragment. Needs the memory of
+   * contributions and results for each fragment. Not for a sparse_allreduce, replica groups or averages_weights. */
+  uint32_t fragments;
 } lsched_partial_desc;
 
 /** A report about one round. All ranks whose last collected round is this round get the same bytes. */
@@ -1291,8 +1302,8 @@ typedef struct lsched_round_report {
 typedef struct lsched_report {
   size_t struct_size;
   lsched_round_report last; /* the report of round `to` */
-  uint64_t from, to;        /* the result contains the rounds from + 1 to `to`; from == to: no new round, the result is
-                               unchanged */
+  uint64_t from, to;        /* the result contains the rounds from + 1 to `to`, or with fragments only those of these
+                               rounds that move `fragment`; from == to: no new round, the result is unchanged */
   uint64_t round;     /* the last round that is over: `to`, or a later round if the history has more results. After a
                          flush this number is the same on every rank, unless a rank leaves meanwhile */
   uint64_t offers;    /* sum of the weights of the offers that the result contains */
@@ -1307,6 +1318,7 @@ typedef struct lsched_report {
                          rank when they captured it (lsched_age); 1 if no contribution was late */
   uint64_t groups;    /* with replica groups: bit g is set if group g is in round `to`, the same on all ranks; otherwise
                          0 */
+  uint64_t fragment;  /* fragment of round `to` (lsched_partial_desc::fragments) */
 } lsched_report;
 
 /** Creates a partial collective, which need not wait for the slowest rank (Li et al., PPoPP 2020). The schedule owns
@@ -1357,6 +1369,15 @@ LSCHED_CHECKED lsched_status lsched_offer(lsched_schedule* schedule, const void*
  * LSCHED_SUM). */
 LSCHED_CHECKED lsched_status lsched_offer_weighted(lsched_schedule* schedule, const void* const* buckets,
                                                    uint64_t weight, lsched_ticket* ticket);
+
+/** Offers a contribution to one fragment (lsched_partial_desc::fragments), whose next round may not be the round for
+ * which the offer calls. For example, a slow rank may call only for rounds of one fragment, but can offer the others.
+ * The contribution stays pending until a round moves its fragment.
+ * Thread, Memory: as lsched_offer.
+ * Blocks: as lsched_offer.
+ * Errors: as lsched_offer_weighted; ARGUMENT (no such fragment). */
+LSCHED_CHECKED lsched_status lsched_offer_fragment(lsched_schedule* schedule, uint32_t fragment,
+                                                   const void* const* buckets, uint64_t weight, lsched_ticket* ticket);
 
 /** Copies one bucket of a contribution. Meanwhile, the application may still compute other buckets. The order of the
  * buckets is free. A second copy of a bucket replaces the first. When all buckets that are not empty have been copied,
@@ -1413,9 +1434,9 @@ LSCHED_CHECKED lsched_status lsched_collect(lsched_ticket ticket, void* const* b
 LSCHED_CHECKED lsched_status lsched_withdraw(lsched_schedule* schedule, uint64_t* offers);
 
 /** Runs a round that contains all earlier offers, and then acts as lsched_collect. With LSCHED_HISTORY the call copies
- * the oldest result, and the caller can collect the other results later. Afterwards all ranks are at the same round.
- * Collective over the ranks that have not called lsched_leave. If a rank leaves meanwhile, its offers may be in the
- * following round.
+ * the oldest result, and the caller can collect the other results later. With fragments, collect the results of the
+ * other fragments (lsched_partial_desc::fragments). Afterwards all ranks are at the same round. Collective over the
+ * ranks that have not called lsched_leave. If a rank leaves meanwhile, its offers may be in the following rounds.
  * Thread: as lsched_offer and lsched_collect.
  * Blocks: at most timeout_ns. After TIMEOUT the call must be repeated. Until the repeated call returns OK, offers and
  * lsched_withdraw return STATE, but lsched_collect and lsched_leave are allowed.

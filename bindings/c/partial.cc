@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "bindings/c/sized.h"
@@ -80,7 +82,8 @@ result<partial_request> read_request(const lsched_world& world, const lsched_par
                          .history = desc.history,
                          .divided_by = read_partial_divisor(desc.divisor),
                          .averages_weights = desc.averages_weights,
-                         .age = read_age(desc)};
+                         .age = read_age(desc),
+                         .fragments = desc.fragments};
 }
 
 creation creation_of(planned_partial made, lag_rule lag) {
@@ -95,6 +98,7 @@ result<creation> creation_of(const partial_plan& valid, result<planned_partial> 
   creation all = creation_of(std::move(*made), valid.lag);
   all.request.options.tensors = valid.data.tensors;
   all.request.options.age = valid.age;
+  all.request.options.fragments = valid.fragments;
   return all;
 }
 
@@ -208,7 +212,8 @@ lsched_report report_of(const collect_report& report, const void* in_place) {
           .has_result = result.null ? 0 : 1,
           .result = in_place,
           .age_factor = result.age_factor,
-          .groups = result.groups};
+          .groups = result.groups,
+          .fragment = report.fragment};
 }
 
 /// Decides a pending cast of the growth of the schedule's world. All ranks must take part in a common call, so this
@@ -288,6 +293,18 @@ bool is_any_bucket_on_device(const lsched_schedule* schedule, const void* const*
   return is_partial(schedule) && is_any_on_device(buckets, schedule->session->number_of_parts());
 }
 
+/// Offers a contribution to a fragment; without a number, to the fragment of the next round.
+lsched_status offer_to(lsched_schedule* schedule, std::optional<std::uint32_t> fragment, const void* const* buckets,
+                       std::uint64_t weight, lsched_ticket* ticket) {
+  if (!is_partial(schedule)) return refuse_offer(schedule);
+  if (ticket == nullptr) return report(kept_diagnostic(), argument("ticket is null"));
+  if (is_any_bucket_on_device(schedule, buckets)) return report(kept_diagnostic(), {status::unsupported, k_on_device});
+  std::span<const source_part> parts;
+  if (buckets != nullptr && schedule->session->parts_of(buckets, &parts) != status::ok)
+    return report(kept_diagnostic(), argument(k_no_bucket));
+  return deposit(*schedule, {parts, weight, fragment}, ticket);
+}
+
 /// Runs `call` on the session, and passes the caller's memory for the buckets of a result. Without memory, the call
 /// drops the result. Returns UNSUPPORTED for device memory.
 template <class Call>
@@ -338,13 +355,16 @@ lsched_status lsched_offer(lsched_schedule* schedule, const void* const* buckets
 
 lsched_status lsched_offer_weighted(lsched_schedule* schedule, const void* const* buckets, uint64_t weight,
                                     lsched_ticket* ticket) {
-  if (!is_partial(schedule)) return refuse_offer(schedule);
-  if (ticket == nullptr) return report(kept_diagnostic(), argument("ticket is null"));
-  if (is_any_bucket_on_device(schedule, buckets)) return report(kept_diagnostic(), {status::unsupported, k_on_device});
-  std::span<const source_part> parts;
-  if (buckets != nullptr && schedule->session->parts_of(buckets, &parts) != status::ok)
-    return report(kept_diagnostic(), argument(k_no_bucket));
-  return deposit(*schedule, {parts, weight}, ticket);
+  return offer_to(schedule, std::nullopt, buckets, weight, ticket);
+}
+
+lsched_status lsched_offer_fragment(lsched_schedule* schedule, uint32_t fragment, const void* const* buckets,
+                                    uint64_t weight, lsched_ticket* ticket) {
+  if (is_partial(schedule) && fragment >= schedule->session->number_of_fragments())
+    return report(kept_diagnostic(),
+                  argument("fragment " + std::to_string(fragment) + " does not exist: the schedule has " +
+                           counted(schedule->session->number_of_fragments(), "fragment") + ", numbered from 0"));
+  return offer_to(schedule, fragment, buckets, weight, ticket);
 }
 
 lsched_status lsched_offer_bucket(lsched_schedule* schedule, uint32_t index, const void* bucket) {

@@ -393,6 +393,16 @@ class [[nodiscard]] partial_collective : public partial_base {
     return offered(pointers_to<const void>(buckets).data(), weight);
   }
 
+  /// Offers a contribution to one fragment (lsched_offer_fragment).
+  ticket offer_fragment(std::uint32_t fragment, std::span<const T> contribution, std::uint64_t weight = 1) {
+    expect_count(contribution.size(), contribution_);
+    lsched_ticket made{};
+    return over<const void>(contribution, [&](const void* const* buckets) {
+      detail::expect(lsched_offer_fragment(this->handle(), fragment, buckets, weight, &made));
+      return ticket(made);
+    });
+  }
+
   /// Makes this rank's call for the next round, but contributes nothing (lsched_offer with NULL).
   ticket offer_nothing() { return offered(nullptr); }
 
@@ -603,6 +613,7 @@ struct partial_options {
   const char* algorithm = nullptr;
   lsched_age age = LSCHED_AGE_NONE;   ///< rule by which late contributions are multiplied
   std::vector<double> age_factors{};  ///< for LSCHED_AGE_TABLE
+  std::uint32_t fragments = 0;        ///< as in lsched_partial_desc
 };
 
 /// Options of a sparse allreduce, as in lsched_sparse_desc. All except `scale` and `image` must be equal on all ranks.
@@ -987,6 +998,7 @@ class [[nodiscard]] world {
     desc.age = options.age;
     desc.age_factors = options.age_factors.empty() ? nullptr : options.age_factors.data();
     desc.age_count = static_cast<std::uint32_t>(options.age_factors.size());
+    desc.fragments = options.fragments;
     return desc;
   }
 

@@ -20,6 +20,8 @@ std::string_view collective_of(const partial_request& request) {
 bool is_sum(const collective_request& what) { return what.reduction && *what.reduction == kernel::sum; }
 bool is_divided(const partial_request& request) { return !request.divided_by || *request.divided_by != divisor::none; }
 
+constexpr std::uint32_t k_most_fragments = 1024;
+
 std::optional<failure> validate_lag(const partial_request& request) {
   if (!request.lag) return request.lag.error();
   const bool is_history = *request.lag == lag_policy::history;
@@ -61,7 +63,10 @@ result<shape> read_partial_shape(const collective& kind, const partial_request& 
            {is_divided(request) && kind.adapts, "an adaptive sum cannot be divided: leave divisor 0"},
            {request.age->exists() && (kind.adapts || !is_sum(what) || !is_floating(data->type)),
             "only sums of floating elements are scaled by their age: leave age 0"},
-           {averages && &kind != &k_partial_allreduce, "averages_weights: only an allreduce can average weights"}}))
+           {averages && &kind != &k_partial_allreduce, "averages_weights: only an allreduce can average weights"},
+           {request.fragments > k_most_fragments, "fragments is above 1024: give a number from 0 to 1024"},
+           {averages && request.fragments > 1,
+            "a schedule with fragments averages no weights: leave averages_weights or fragments 0"}}))
     return *why;
   data->tensors = *what.tensors;
   data->buckets = *what.buckets;
@@ -78,6 +83,10 @@ std::string text_of(const age_rule& age) {
     text += (text.empty() ? " aged by " : ",") + std::string(digits.begin(), end);
   }
   return text;
+}
+
+std::string text_of_fragments(std::uint32_t fragments) {
+  return fragments == 1 ? "" : " in " + std::to_string(fragments) + " fragments";
 }
 
 std::string text_of_buckets(const shape& data) {
@@ -126,6 +135,7 @@ std::optional<failure> validate_sparse(const partial_request& request, const spa
        {sparse.problem.nans == nan_policy::error, "that is partial cannot refuse rounds: do not set LSCHED_NAN_ERROR"},
        {request.averages_weights != 0, "averages no weights: leave averages_weights 0"},
        {!request.age || request.age->exists(), "is not scaled by age: leave age 0"},
+       {request.fragments > 1, "has no fragments: leave fragments 0"},
        {!what.elements.empty(), "has only real elements: leave elements NULL"}},
       "a sparse allreduce ");
 }
@@ -136,7 +146,8 @@ result<planned_partial> partial_plan::make(schedule_cache& made) const {
   const auto chosen = made.get(kind->name, algorithm, data, starts);
   if (!chosen) return chosen.error();
   planned_partial all{agreement_of(*kind, data, chosen->chosen.how->name, elements) + agreement_of(starts) +
-                          (weights ? " averages" : "") + text_of(age) + text_of_buckets(data),
+                          (weights ? " averages" : "") + text_of(age) + text_of_fragments(fragments) +
+                          text_of_buckets(data),
                       chosen->program};
   if (auto why = add_companions(made, all, weights)) return std::move(*why);
   return all;
@@ -166,7 +177,8 @@ result<partial_plan> validate(const partial_request& request) {
                     .starts = *starts,
                     .lag = lag_of(request),
                     .elements = std::string(request.what.elements),
-                    .age = *request.age};
+                    .age = *request.age,
+                    .fragments = std::max(request.fragments, 1u)};
   if (request.averages_weights != 0) made.weights = shape{data->count, data->type, data->what};
   return made;
 }

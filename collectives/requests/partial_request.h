@@ -24,6 +24,7 @@ struct partial_request {
   result<divisor> divided_by = divisor::none;
   std::int32_t averages_weights = 0;
   result<age_rule> age = age_rule{};
+  std::uint32_t fragments = 0;
 };
 
 /// The schedule of one rank, and the schedules for the calls that all ranks make together.
@@ -43,6 +44,7 @@ struct partial_plan {
   std::optional<shape> weights{};  ///< weights that lsched_model_sync averages; not set: lsched_model_sync is refused
   std::string elements{};          ///< as in collective_request
   age_rule age{};
+  std::uint32_t fragments = 1;
 
   result<planned_partial> make(schedule_cache& made) const;
   /// Makes the schedule for the survivors of the world for which the request was validated.

@@ -259,7 +259,7 @@ void engine::begin_round(instance& inst) {
     std::ranges::fill(partial->segment_states, segment_state{.null = true});
     partial->whose.open(counted(inst, inst.round), inst.present);
     partial->grace_due_ns = k_never;
-    inst.cells[partial->output_buffer].storage = partial->results->writing();
+    inst.cells[partial->output_buffer].storage = open_fragment(inst).results->writing();
   }
   if (inst.lists != nullptr && !inst.lists->read_lengths()) return fail(inst, status::bounds, k_no_rank);
   interpreter me{*this, inst};

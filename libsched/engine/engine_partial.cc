@@ -20,11 +20,13 @@ std::optional<failure> engine::reserve_partial(instance& inst, const instance_op
   auto [contributions, results] = combiners_of(partial, *inst.program, options.tensors);
   const dtype type = inst.program->buffers()[partial.input_buffer].type;
   contributions.age = options.age;
+  contributions.age.rounds = options.fragments;
   contributions.scale = find_convert(type, type);
   const std::uint32_t of_contributions = contribution::k_buffers + (options.age.exists() ? 1 : 0);
+  const std::uint32_t of_fragment = of_contributions + options.lag.buffers();
   std::vector<std::byte*> memory;
-  for (std::uint32_t i = 0; i < of_contributions + options.lag.buffers(); ++i) {
-    memory.push_back(own(inst, i < of_contributions ? contributions.bytes : results.bytes));
+  for (std::uint32_t i = 0; i < options.fragments * of_fragment; ++i) {
+    memory.push_back(own(inst, i % of_fragment < of_contributions ? contributions.bytes : results.bytes));
     if (memory.back() == nullptr)
       return failure{status::no_memory,
                      "no memory left for contribution and result buffers: set a larger LSCHED_REGION"};
@@ -33,9 +35,13 @@ std::optional<failure> engine::reserve_partial(instance& inst, const instance_op
     partial.memory_for_predecessor = std::move(memory);
     return std::nullopt;
   }
-  partial.offers = std::make_unique<contribution>(contributions, std::span(memory).first<contribution::k_buffers>(),
-                                                  options.age.exists() ? memory[contribution::k_buffers] : nullptr);
-  partial.results = std::make_unique<delivery>(results, options.lag, std::span(memory).subspan(of_contributions));
+  for (std::uint32_t i = 0; i < options.fragments; ++i) {
+    const auto own = std::span(memory).subspan(i * of_fragment, of_fragment);
+    partial.fragments.push_back(
+        {std::make_unique<contribution>(contributions, own.first<contribution::k_buffers>(),
+                                        options.age.exists() ? own[contribution::k_buffers] : nullptr),
+         std::make_unique<delivery>(results, options.lag, own.subspan(of_contributions))});
+  }
   partial.rounds_before = options.rounds_before;
   partial.stats = std::make_unique<partial_stats>(options.rounds_before);
   return std::nullopt;
@@ -45,11 +51,15 @@ std::optional<failure> engine::reserve_partial(instance& inst, const instance_op
 // memory of the result buffer, which must not be freed.
 void engine::strip(instance& inst) {
   const partial_state& partial = *inst.partial;
-  if (inst.round > 0) partial.results->write_at(inst.cells[partial.output_buffer].storage);
-  std::vector<std::byte*> kept = partial.offers->memory();
-  std::ranges::copy(partial.results->memory(), std::back_inserter(kept));
+  if (inst.round > 0) open_fragment(inst).results->write_at(inst.cells[partial.output_buffer].storage);
+  std::vector<std::byte*> kept;
+  for (const fragment_queues& one : partial.fragments) {
+    std::ranges::copy(one.offers->memory(), std::back_inserter(kept));
+    std::ranges::copy(one.results->memory(), std::back_inserter(kept));
+  }
+  std::ranges::sort(kept);
   for (std::byte* const place : inst.owned)
-    if (std::ranges::find(kept, place) == kept.end()) net_.memory().deallocate(place);
+    if (!std::ranges::binary_search(kept, place)) net_.memory().deallocate(place);
   inst.owned = std::move(kept);
 }
 

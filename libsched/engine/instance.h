@@ -58,6 +58,8 @@ struct instance_options {
   std::vector<tensor> tensors{};
   /// Factors of late contributions. Only for sums of floating elements.
   age_rule age{};
+  /// Number of fragments of a partial instance (partial_state::fragments).
+  std::uint32_t fragments = 1;
   /// Functions that ops call. The instance shares ownership.
   std::shared_ptr<functions> local{};
   /// A failed partial instance whose state the new instance takes over; null: none. The contribution and result buffers
@@ -173,6 +175,11 @@ inline round_no counted(const instance& inst, round_no round) {
 }
 inline round_no uncounted(const instance& inst, round_no round) {
   return round == k_last_round ? round : round - std::min(round, rounds_before(inst));
+}
+
+/// Returns the queues of the fragment that the instance's present round moves.
+inline fragment_queues& open_fragment(const instance& inst) {
+  return inst.partial->fragment_of(counted(inst, inst.round));
 }
 
 /// Returns the last round that the application has called for, in the application's numbering.

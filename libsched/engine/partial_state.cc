@@ -1,5 +1,6 @@
 #include "libsched/engine/partial_state.h"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <iterator>
@@ -100,13 +101,16 @@ void capture_offers(instance& inst, op_id id, const op& o) {
   // The round must be stored before the capture. If a thread makes its offer and then reads a smaller round number,
   // this capture will find the offer.
   partial.gated.store(inst.round);
-  const auto [buffer, is_last] = partial.offers->capture();
+  contribution& offers = *open_fragment(inst).offers;
+  const auto [buffer, is_last] = offers.capture();
+  const auto has_pending = [](const fragment_queues& one) { return one.offers->has_pending(); };
+  const bool leaves = is_present && is_last && std::ranges::none_of(partial.fragments, has_pending);
   partial.captured = buffer;
   segment_state mine{.null = !partial.captured.has_value()};
-  mine.tally.leaver = is_last && is_present ? self : k_no_rank;
+  mine.tally.leaver = leaves ? self : k_no_rank;
   if (partial.captured) {
-    const contribution::pending& offered = partial.offers->at(*partial.captured);
-    inst.cells[o.c.buffer()].data = partial.offers->data_for(*partial.captured, counted(inst, inst.round));
+    const contribution::pending& offered = offers.at(*partial.captured);
+    inst.cells[o.c.buffer()].data = offers.data_for(*partial.captured, counted(inst, inst.round));
     mine.tally.contributors = 1;
     mine.tally.offers = offered.offers;
   }
@@ -130,9 +134,9 @@ segment_state segment_state_of_result(const instance& inst) {
 void publish_result(instance& inst, const round_totals& totals, bool is_null) {
   partial_state& partial = *inst.partial;
   const round_no round = counted(inst, inst.round);
-  const auto [data, mine, since, newest] =
-      partial.captured ? partial.offers->at(*partial.captured) : contribution::pending{};
-  const delivered result{.from = round - 1,
+  const auto& [offers, results] = open_fragment(inst);
+  const auto [data, mine, since, newest] = partial.captured ? offers->at(*partial.captured) : contribution::pending{};
+  const delivered result{.from = round - std::min<round_no>(round, partial.fragments.size()),
                          .to = round,
                          .contributors = totals.contributors,
                          .last_offers = totals.offers,
@@ -140,19 +144,20 @@ void publish_result(instance& inst, const round_totals& totals, bool is_null) {
                          .in_result = totals.contributors,
                          .ranks = totals.ranks,
                          .mine = mine,
-                         .age_factor = partial.captured ? partial.offers->factor_of(*partial.captured, round) : 1,
+                         .age_factor = partial.captured ? offers->factor_of(*partial.captured, round) : 1,
                          .staleness = mine == 0 || since >= round ? 0 : round - since,
                          .null = is_null};
   std::byte*& storage = inst.cells[partial.output_buffer].storage;
-  storage = partial.results->publish(storage, result);
+  storage = results->publish(storage, result);
   partial.stats->finish(result, trace_buffer::now_ns());
-  if (partial.captured) partial.offers->done(*std::exchange(partial.captured, std::nullopt));
+  if (partial.captured) offers->done(*std::exchange(partial.captured, std::nullopt));
 }
 
 last_result last_result_of(const instance& inst) {
-  const delivery::slot& newest = inst.partial->results->newest();
+  const round_no round = counted(inst, inst.finished.load());
+  const delivery::slot& newest = inst.partial->fragment_of(round).results->newest();
   const delivered& what = newest.what;
-  return {counted(inst, inst.finished.load()), newest.data, {what.contributors, what.last_offers, what.ranks}};
+  return {round, newest.data, {what.contributors, what.last_offers, what.ranks}};
 }
 
 void adopt_result(instance& inst, const last_result& theirs) {
@@ -165,16 +170,19 @@ void adopt_result(instance& inst, const last_result& theirs) {
 
 void take_over(instance& heir, instance& from) {
   partial_state& ended = *from.partial;
-  if (ended.captured) ended.offers->give_back(*std::exchange(ended.captured, std::nullopt));
+  if (ended.captured) open_fragment(from).offers->give_back(*std::exchange(ended.captured, std::nullopt));
   if (const auto memory = std::exchange(heir.partial->memory_for_predecessor, {}); !memory.empty()) {
-    const std::size_t of_contributions = ended.offers->memory().size();
-    ended.offers->move_to(std::span(memory).first(of_contributions));
-    ended.results->move_to(std::span(memory).subspan(of_contributions));
+    std::span<std::byte* const> left = memory;
+    for (const auto& [offers, results] : ended.fragments) {
+      const std::size_t of_offers = offers->memory().size(), of_results = results->memory().size();
+      offers->move_to(left.first(of_offers));
+      results->move_to(left.subspan(of_offers, of_results));
+      left = left.subspan(of_offers + of_results);
+    }
   } else {
     std::ranges::copy(std::exchange(from.owned, {}), std::back_inserter(heir.owned));
   }
-  heir.partial->offers = std::move(ended.offers);
-  heir.partial->results = std::move(ended.results);
+  heir.partial->fragments = std::move(ended.fragments);
   heir.partial->stats = std::move(ended.stats);
   heir.partial->rounds_before = counted(from, from.finished.load());
   call_for(heir, called_of(from));

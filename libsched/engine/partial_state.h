@@ -1,8 +1,8 @@
 // The state that only instances of partial schedules have.
 //
-// A partial instance owns its contribution and result buffers. A segment (segments.h) is a part of a buffer whose
-// elements have the same contributors. The functions below record the contributors of each segment during a round,
-// capture this rank's contribution, and publish the result.
+// A partial instance owns the contribution and result buffers of its fragments. A segment (segments.h) is a part of a
+// buffer whose elements have the same contributors. The functions below record the contributors of each segment during
+// a round, capture this rank's contribution, and publish the result.
 #pragma once
 
 #include <algorithm>
@@ -47,6 +47,12 @@ struct round_totals {
   std::uint64_t ranks = 0;   ///< size of the world
 };
 
+/// The contributions and the results of one fragment.
+struct fragment_queues {
+  std::unique_ptr<contribution> offers;
+  std::unique_ptr<delivery> results;
+};
+
 /// A time that never comes, in nanoseconds.
 inline constexpr std::uint64_t k_never = ~std::uint64_t{0};
 
@@ -59,8 +65,9 @@ struct partial_state {
   /// Number of the rounds in rounds_before for which the application has not called yet. Written by a thread of
   /// the application.
   round_no calls_behind = 0;
-  std::unique_ptr<contribution> offers;
-  std::unique_ptr<delivery> results;
+  /// The fragments take turns (Douillard and others, "Streaming DiLoCo", 2025): round t, in the application's
+  /// numbering, moves fragment (t - 1) mod F. All fragments have the same size. Without fragments, F is 1.
+  std::vector<fragment_queues> fragments;
   std::unique_ptr<partial_stats> stats;
   segment_map segments;
   std::vector<segment_state> segment_states;  ///< states, indexed by segment
@@ -77,6 +84,11 @@ struct partial_state {
   std::uint32_t last_signals = 0;    ///< number of incoming edges whose final signal is missing
   std::atomic<round_no> hurried{0};  ///< last round whose deadline has passed on this rank; set by the application
   std::atomic<round_no> gated{0};    ///< last round whose contribution was captured; set by the engine
+
+  std::size_t number_of_fragment(round_no round) const {
+    return round == 0 || fragments.size() == 1 ? 0 : (round - 1) % fragments.size();
+  }
+  fragment_queues& fragment_of(round_no round) { return fragments[number_of_fragment(round)]; }
 
   /// Returns the state of an operand's first segment. All segments of the operand have the same state.
   segment_state state_of(segment_range op_segments::*operand, op_id id) const {

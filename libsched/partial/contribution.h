@@ -84,14 +84,16 @@ class spares {
   std::atomic<std::uint64_t> bits_;
 };
 
-/// The factors by which contributions are multiplied because of their age, in rounds. The factor of age 0 is 1. Without
-/// `factors` and `is_inverse`, all factors are 1.
+/// The factors by which contributions are multiplied because of their age. The factor of age 0 is 1. Without `factors`
+/// and `is_inverse`, all factors are 1.
 struct age_rule {
   std::vector<double> factors{};  ///< factors of the ages 0, 1, …; larger ages have the last factor
   bool is_inverse = false;        ///< the factor is 1 / (1 + age)
+  std::uint32_t rounds = 1;       ///< number of rounds in a unit of age: the number of fragments
 
   bool exists() const { return is_inverse || !factors.empty(); }
-  double factor_of(round_no age) const {
+  double factor_of(round_no late) const {
+    const round_no age = late / rounds;
     if (is_inverse) return 1 / (1 + static_cast<double>(age));
     return factors.empty() ? 1 : factors[std::min<round_no>(age, factors.size() - 1)];
   }
@@ -198,6 +200,7 @@ class contribution {
     const bool is_last = has_left_.load();
     return {pending_.take(), is_last};
   }
+  bool has_pending() const { return pending_.look().has_value(); }
   /// Engine, while the application makes no calls: makes a captured contribution pending again, as the earliest offer.
   void give_back(std::uint32_t buffer);
 
@@ -317,6 +320,9 @@ class delivery {
   /// Engine, while the application makes no calls: copies the results to other memory, and uses that memory from now
   /// on. `memory` must have lag.buffers() buffers. A loan of borrow() keeps pointing to the former memory.
   void move_to(std::span<std::byte* const> memory);
+
+  /// Application: returns true if an uncollected result exists.
+  bool has_result() const { return collected_.to < published_.load(std::memory_order_acquire); }
 
   struct loan {
     std::byte* data = nullptr;

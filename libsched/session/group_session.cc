@@ -115,7 +115,7 @@ delivered group_session::take(std::uint64_t last, std::span<const target_part> i
   account& sum = account_at(taken_);
   for (std::uint64_t number = taken_ + 1; number <= last; ++number)
     add(sum, account_at(number).what, account_at(number).data.data());
-  if (!sum.what.null) rounds_->partial->results->copy(sum.data.data(), into);
+  if (!sum.what.null) rounds_->partial->fragments.front().results->copy(sum.data.data(), into);
   collected_ = sum.what;
   taken_ = last + 1;
   taken_ticket_.store(account_at(last).tickets);
@@ -173,7 +173,7 @@ bool group_session::advance() {
   if (leaves_.load()) {
     has_left_ = true;
     for (instance* const one : {control_, rounds_}) {
-      one->partial->offers->leave();  // must precede the call, as in session::leave()
+      one->partial->fragments.front().offers->leave();  // must precede the call, as in session::leave()
       call_for(*one, k_last_round);
       engine_.post(*one);
     }
@@ -192,7 +192,8 @@ bool group_session::advance() {
 
 bool group_session::apply_entries() {
   bool any = false;
-  while (const auto got = control_->partial->results->collect(reinterpret_cast<std::byte*>(entry_.data()))) {
+  while (const auto got =
+             control_->partial->fragments.front().results->collect(reinterpret_cast<std::byte*>(entry_.data()))) {
     any = true;
     if (got->to - got->from != 1) is_broken_.store(true);
     const bool begins = !got->null && log_.apply(entry_);
@@ -212,7 +213,7 @@ void group_session::begin_round() {
   while (given_ < log_.taken_of(group_)) {
     const staged_offer& one = slot_of(++given_);
     const source_part whole{one.data.data(), how_.count};
-    if (one.weight != 0) rounds_->partial->offers->offer(std::span(&whole, 1), one.call, one.weight);
+    if (one.weight != 0) rounds_->partial->fragments.front().offers->offer(std::span(&whole, 1), one.call, one.weight);
   }
   begun_.store(round);
   rounds_->partial->stats->calls.note(round, trace_buffer::now_ns());
@@ -222,7 +223,7 @@ void group_session::begin_round() {
 
 bool group_session::end_round() {
   if (ended_ == log_.begun() || rounds_->finished.load() < log_.begun()) return false;
-  result_ = rounds_->partial->results->borrow().value_or(delivery::loan{});
+  result_ = rounds_->partial->fragments.front().results->borrow().value_or(delivery::loan{});
   ended_ = log_.begun();
   return true;
 }
@@ -254,7 +255,7 @@ bool group_session::contribute() {
   news_[log_.ends_at(self_)] = ended_ - std::exchange(noted_ends_, ended_);
   news_[log_.flushes_at(self_)] = flushes - std::exchange(noted_flushes_, flushes);
   const round_no next = control_->partial->gated.load() + 1;
-  control_->partial->offers->offer(reinterpret_cast<const std::byte*>(news_.data()), next);
+  control_->partial->fragments.front().offers->offer(reinterpret_cast<const std::byte*>(news_.data()), next);
   if (control_->called.load() < next) call_for(*control_, next);
   engine_.post(*control_);
   return true;

@@ -1,11 +1,10 @@
 #include "libsched/session/session.h"
 
 #include <algorithm>
-#include <array>
-#include <cstring>
 
 #include "libsched/trace/trace_buffer.h"
 #include "ops/kernel.h"
+#include "ops/saturating.h"
 
 namespace lsched {
 namespace {
@@ -40,6 +39,8 @@ session::session(engine& runs, const session_instances& all, divisor by, std::sp
     collected_.push_back({nullptr, result_buffer().count});
   }
   prepared_.resize(offered_.size());  // allocated here, because offers must not allocate
+  const instance& rounds = *all.rounds;
+  collects_ = rounds.partial->number_of_fragment(counted(rounds, 1));
 }
 
 status session::parts_of(const void* const* buckets, std::span<const source_part>* parts) {
@@ -54,16 +55,26 @@ status session::parts_of(void* const* buckets, std::span<const target_part>* par
 
 // --- offers ----------------------------------------------------------------------------------------------------------
 
+contribution& session::next_contributions() const {
+  return *all_.rounds->partial->fragment_of(called_of(*all_.rounds) + 1).offers;
+}
+
+/// Returns the contributions for which a bucket was prepared, or null.
+contribution* session::prepared_contributions() const {
+  for (const fragment_queues& one : fragments())
+    if (one.offers->is_prepared()) return one.offers.get();
+  return nullptr;
+}
+
 status session::may_offer() const {
   if (groups_ != nullptr) return groups_->may_offer();
   if (const status verdict = all_.rounds->verdict.load(); verdict != status::ok) return verdict;
-  return contributions().has_left() || is_in_common_call() ? status::state : status::ok;
+  return has_left() || is_in_common_call() ? status::state : status::ok;
 }
 
 const char* session::why_no_offer() const {
   if (groups_ != nullptr) return groups_->why_no_offer();
-  if (contributions().has_left())
-    return "this rank has left by lsched_leave, so no contribution is accepted: create another schedule";
+  if (has_left()) return "this rank has left by lsched_leave, so no contribution is accepted: create another schedule";
   if (is_in_common_call())
     return call_ == common_call::flush
                ? "lsched_flush is incomplete on this rank: call lsched_flush again before the next offer"
@@ -88,9 +99,9 @@ status session::offer(const weighted& one, round_no* round, bool* is_posted) {
   *is_posted = groups_ != nullptr;
   if (groups_ != nullptr) return groups_->offer(one.contribution, one.weight, round);
   if (const status why = may_offer(); why != status::ok) return why;
-  if (contributions().is_prepared()) return status::state;
-  if (!one.contribution.empty() && one.weight != 0)
-    contributions().offer(one.contribution, called_of(*all_.rounds) + 1, one.weight);
+  if (prepared_contributions() != nullptr) return status::state;
+  contribution& to = one.fragment ? *fragments()[*one.fragment].offers : next_contributions();
+  if (!one.contribution.empty() && one.weight != 0) to.offer(one.contribution, called_of(*all_.rounds) + 1, one.weight);
   *is_posted = call_next(round);
   return status::ok;
 }
@@ -113,8 +124,9 @@ status session::prepare(std::uint32_t bucket, const void* data) {
   std::uint64_t begin = 0;
   for (std::uint32_t i = 0; i < bucket; ++i) begin += offered_[i].count;
   const source_part one{static_cast<const std::byte*>(data), offered_[bucket].count};
+  contribution* const begun = prepared_contributions();
   if (groups_ == nullptr)
-    contributions().prepare(begin, one);
+    (begun != nullptr ? *begun : next_contributions()).prepare(begin, one);
   else if (const status why = groups_->prepare(begin, one); why != status::ok)
     return why;
   prepared_[bucket] = true;
@@ -129,7 +141,8 @@ status session::offer_prepared(std::uint64_t weight, round_no* round, bool* is_p
   prepared_.assign(offered_.size(), false);
   *is_posted = groups_ != nullptr;
   if (groups_ != nullptr) return groups_->commit(weight, round);
-  contributions().commit(called_of(*all_.rounds) + 1, weight);
+  contribution* const begun = prepared_contributions();
+  (begun != nullptr ? *begun : next_contributions()).commit(called_of(*all_.rounds) + 1, weight);
   *is_posted = call_next(round);
   return status::ok;
 }
@@ -138,64 +151,9 @@ status session::withdraw(std::uint64_t* offers) {
   if (groups_ != nullptr) return status::unsupported;
   if (is_in_common_call() && all_.rounds->verdict.load() == status::ok) return status::state;
   prepared_.assign(offered_.size(), false);
-  *offers = contributions().withdraw();
+  *offers = 0;
+  for (const fragment_queues& one : fragments()) *offers = saturating_sum(*offers, one.offers->withdraw());
   return status::ok;
-}
-
-// --- images of pending contributions ---------------------------------------------------------------------------------
-
-namespace {
-
-struct pending_header {
-  static constexpr std::array<char, 8> k_magic{'l', 'p', 'e', 'n', 'd', 'i', 'n', 'g'};
-  std::array<char, 8> magic = k_magic;
-  std::uint32_t version = 1;
-  std::uint32_t type = 0;
-  std::uint64_t count = 0;
-  std::uint64_t offers = 0;  ///< sum of the weights of the offers; 0: no data follows
-};
-
-}  // namespace
-
-std::vector<std::byte> session::save_pending() const {
-  const buffer& data = contribution_buffer();
-  std::vector<std::byte> image(sizeof(pending_header) + data.bytes());
-  pending_header head{.type = static_cast<std::uint32_t>(data.type), .count = data.count};
-  head.offers = contributions().save(image.data() + sizeof head);
-  if (head.offers == 0) image.resize(sizeof head);
-  std::memcpy(image.data(), &head, sizeof head);
-  return image;
-}
-
-std::optional<failure> session::load_pending(std::span<const std::byte> image) {
-  const buffer& data = contribution_buffer();
-  pending_header head;
-  if (image.size() < sizeof head)
-    return failure{status::argument, "the image of pending contributions is damaged: the image is too short"};
-  std::memcpy(&head, image.data(), sizeof head);
-  if (head.magic != pending_header::k_magic)
-    return failure{
-        status::argument,
-        "this is not an image of pending contributions: pass an image that was saved with LSCHED_STATE_PENDING"};
-  if (head.version != pending_header().version)
-    return failure{status::version,
-                   "the image of pending contributions was saved in another version of the format: use the version of "
-                   "libsched that saved the image"};
-  if (head.type != static_cast<std::uint32_t>(data.type) || head.count != data.count)
-    return failure{status::mismatch,
-                   "the image of pending contributions has another dtype or count than the schedule: create the "
-                   "schedule as before the save"};
-  if (image.size() != sizeof head + (head.offers == 0 ? 0 : data.bytes()))
-    return failure{status::argument,
-                   "the image of pending contributions is damaged: the image is too short or too long"};
-  if (const status why = may_offer(); why != status::ok)
-    return failure{why, why == status::state ? why_no_offer()
-                                             : "the schedule has failed with " + std::string(name_of(why)) +
-                                                   ": destroy the schedule and create it again"};
-  if (contributions().is_prepared())
-    return failure{status::state, "a contribution in buckets is incomplete: call lsched_offer_end or lsched_withdraw"};
-  if (head.offers > 0) contributions().load(image.data() + sizeof head, head.offers, called_of(*all_.rounds) + 1);
-  return std::nullopt;
 }
 
 // --- results ---------------------------------------------------------------------------------------------------------
@@ -204,7 +162,8 @@ std::optional<failure> session::load_pending(std::span<const std::byte> image) {
 /// round that was collected.
 collect_report session::report_of(const std::optional<delivered>& got) const {
   const instance& rounds = *all_.rounds;
-  const delivered& last = groups_ != nullptr ? groups_->collected() : rounds.partial->results->collected();
+  const std::size_t last_fragment = (collects_ == 0 ? fragments().size() : collects_) - 1;
+  const delivered& last = groups_ != nullptr ? groups_->collected() : fragments()[last_fragment].results->collected();
   const round_no over = groups_ != nullptr ? last.to : finished_of(rounds);
   const std::uint64_t ranks = last.to != 0 ? last.ranks : static_cast<std::uint64_t>(rounds.program->place().size);
   return {got.value_or(delivered{.from = last.to,
@@ -213,7 +172,8 @@ collect_report session::report_of(const std::optional<delivered>& got) const {
                                  .last_offers = last.last_offers,
                                  .ranks = ranks,
                                  .groups = last.groups}),
-          over == k_last_round ? counted(rounds, rounds.round) : std::max(over, last.to)};
+          over == k_last_round ? counted(rounds, rounds.round) : std::max(over, last.to),
+          rounds.partial->number_of_fragment(got ? got->to : last.to)};
 }
 
 std::uint64_t session::divisor_of(const delivered& got) const {
@@ -243,16 +203,40 @@ const std::byte* session::divided(const delivery::loan& result) {
   return view_.data();
 }
 
+/// Returns the number of the fragment whose result is collected next. The fragments of successive results follow in
+/// turn, so results that cover one round each are returned in the order of their rounds.
+std::size_t session::next_to_collect() const {
+  const std::size_t count = fragments().size();
+  const auto find = [&] {
+    for (std::size_t i = 0; i < count; ++i)
+      if (fragments()[(collects_ + i) % count].results->has_result()) return i;
+    return std::size_t{0};
+  };
+  if (count == 1) return 0;
+  const std::size_t first = find();
+  // If the engine has published several rounds during the search, the second search finds the earliest of these rounds.
+  return (collects_ + (first == 0 ? 0 : find())) % count;
+}
+
+/// Calls `take` with the results of the next fragment.
+template <class Take>
+auto session::take_next(const Take& take) {
+  const std::size_t number = next_to_collect();
+  auto got = take(*fragments()[number].results);
+  if (got) collects_ = number + 1 == fragments().size() ? 0 : number + 1;
+  return got;
+}
+
 /// Collects and divides the first uncollected result. If `into` is empty, the result is dropped.
 std::optional<delivered> session::take(std::span<const target_part> into) {
-  const auto got = results().collect(into);
+  const auto got = take_next([&](delivery& from) { return from.collect(into); });
   if (got) divide(*got, into);
   return got;
 }
 
 /// Copies to `into` the result that a flush has collected. Later calls report no new result.
 collect_report session::hand_out(std::span<const target_part> into) {
-  if (!taken_.what.null) results().copy(sum_.data(), into);
+  if (!taken_.what.null) fragments().front().results->copy(sum_.data(), into);
   const collect_report report = taken_;
   taken_.what = report_of(std::nullopt).what;
   return report;
@@ -321,7 +305,7 @@ call_progress session::collect_view(round_no round, const std::byte** result, co
   if (const call_progress now = await_own(round); now.answer != status::ok) return now;
   if (stage_ != stage::none)
     return {.answer = status::state, .reason = "a collective call of this rank is incomplete: complete the call first"};
-  const auto got = results().borrow();
+  const auto got = take_next([](delivery& from) { return from.borrow(); });
   *result = got && !got->what.null ? divided(*got) : nullptr;
   *report = report_of(got ? std::optional(got->what) : std::nullopt);
   return {};
@@ -342,10 +326,10 @@ void session::call(instance& one, round_no round) {
 }
 
 call_progress session::validate(common_call wanted) const {
-  if (contributions().has_left())
+  if (has_left())
     return {.answer = status::state,
             .reason = "this rank has left the schedule by lsched_leave: create another schedule"};
-  if (contributions().is_prepared())
+  if (prepared_contributions() != nullptr)
     return {.answer = status::state,
             .reason = "a contribution in buckets is incomplete: call lsched_offer_end or lsched_withdraw"};
   if (is_in_common_call() && call_ != wanted)
@@ -359,7 +343,7 @@ call_progress session::validate(common_call wanted) const {
 void session::say(round_no number) {
   instance& agreement = *all_.agreement;
   const round_no next = called_of(agreement) + 1;
-  agreement.partial->offers->offer(reinterpret_cast<const std::byte*>(&number), next);
+  agreement.partial->fragments.front().offers->offer(reinterpret_cast<const std::byte*>(&number), next);
   call(agreement, next);
 }
 
@@ -367,13 +351,15 @@ void session::say(round_no number) {
 call_progress session::hear(round_no& largest) {
   instance& agreement = *all_.agreement;
   const call_progress now = await(agreement, called_of(agreement));
-  if (now.answer == status::ok) (void)agreement.partial->results->collect(reinterpret_cast<std::byte*>(&largest));
+  if (now.answer == status::ok)
+    (void)agreement.partial->fragments.front().results->collect(reinterpret_cast<std::byte*>(&largest));
   return now;
 }
 
-/// Runs a round on which all ranks agree. When a rank enters the collective call, no rank has called for the agreed
-/// round or captured a contribution for it. So all earlier offers are in that round or an earlier round. A rank that
-/// leaves meanwhile may start rounds. The first of these rounds captures the rank's pending offers.
+/// Runs rounds on which all ranks agree, at least one for each fragment. When a rank enters the collective call, no
+/// rank has called for these rounds or captured a contribution for them. So all earlier offers are in these rounds or
+/// earlier rounds. A rank that leaves meanwhile may start rounds. The first round of each fragment captures its pending
+/// offers.
 call_progress session::make_common_round() {
   instance& rounds = *all_.rounds;
   if (stage_ == stage::none) {
@@ -383,15 +369,16 @@ call_progress session::make_common_round() {
   if (stage_ == stage::asked) {
     round_no furthest = 0;
     if (const call_progress now = hear(furthest); now.answer != status::ok) return now;
-    target_ = furthest + 1;
+    const round_no turn = fragments().size();
+    target_ = (furthest + 2 * turn - 1) / turn * turn;  // at least a round of each fragment, and the end of a turn
     call(rounds, target_);
     stage_ = stage::called;
   }
   return stage_ == stage::called ? await(rounds, target_) : call_progress{};
 }
 
-/// No rank returns before all ranks have collected the result. So no result of a later round can exist while a rank
-/// still has to collect.
+/// No rank returns before all ranks have collected the first result. So without fragments, no result of a later round
+/// can exist while a rank still has to collect.
 call_progress session::flush(std::span<const target_part> result, collect_report* report) {
   if (groups_ != nullptr) {
     if (const auto now = groups_->flush(); now.answer != status::ok) return progress_of(now);
@@ -432,14 +419,14 @@ call_progress session::model_sync(void* weights, collect_report* report) {
   if (const call_progress now = make_common_round(); now.answer != status::ok) return now;
   instance& mean = *all_.mean;
   if (stage_ == stage::called) {
-    while (results().collect(nullptr)) continue;
+    while (take({})) continue;
     const round_no next = called_of(mean) + 1;
-    mean.partial->offers->offer(static_cast<const std::byte*>(weights), next);
+    mean.partial->fragments.front().offers->offer(static_cast<const std::byte*>(weights), next);
     call(mean, next);
     stage_ = stage::taken;
   }
   if (const call_progress now = await(mean, called_of(mean)); now.answer != status::ok) return now;
-  const auto got = mean.partial->results->collect(static_cast<std::byte*>(weights));
+  const auto got = mean.partial->fragments.front().results->collect(static_cast<std::byte*>(weights));
   if (!got) return {.answer = status::internal, .awaited = &mean, .reason = "the round has no result"};
   const buffer& data = contribution_buffer();
   find_divide(data.type)(weights, weights, data.count, got->contributors);
@@ -455,7 +442,8 @@ void session::leave() {
   if (groups_ != nullptr) groups_->leave();
   for (instance* one : {all_.rounds, all_.agreement, all_.mean}) {
     if (one == nullptr || (groups_ != nullptr && one == all_.rounds)) continue;
-    one->partial->offers->leave();  // must precede the call: the round that the call starts must see the departure
+    for (const fragment_queues& each : one->partial->fragments)
+      each.offers->leave();  // must precede the call: the round that the call starts must see the departure
     call_for(*one, k_last_round);
     engine_->post(*one);
   }

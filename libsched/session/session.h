@@ -15,6 +15,9 @@
 // for that round, and no rank has captured a contribution for that round. So all earlier offers are in that round or an
 // earlier round.
 //
+// If the instance has fragments (partial_state::fragments), each contribution belongs to one fragment, and each result
+// has one fragment. A flush calls for at least one round of each fragment.
+//
 // With replica groups, offers, collects and flushes go through a group_session. Then withdraw(), model_sync() and
 // images of pending contributions do not exist, and skip() has no effect.
 //
@@ -64,8 +67,9 @@ struct session_instances {
 };
 
 struct collect_report {
-  delivered what{};    ///< the result; `from` == `to`: no new result; `null`: no rank contributed
-  round_no round = 0;  ///< last round that is over; after a flush, equal on all ranks
+  delivered what{};            ///< the result; `from` == `to`: no new result; `null`: no rank contributed
+  round_no round = 0;          ///< last round that is over; after a flush, equal on all ranks
+  std::uint64_t fragment = 0;  ///< fragment of round `what.to`
 };
 
 struct [[nodiscard]] call_progress {
@@ -104,11 +108,18 @@ class session {
   status parts_of(const void* const* buckets, std::span<const source_part>* parts);
   status parts_of(void* const* buckets, std::span<const target_part>* parts);
 
+  std::uint32_t number_of_fragments() const {
+    return static_cast<std::uint32_t>(all_.rounds->partial->fragments.size());
+  }
+
   /// A contribution and its weight. If the contribution is empty or the weight is 0, nothing is contributed.
   struct weighted {
-    weighted(std::span<const source_part> parts = {}, std::uint64_t times = 1) : contribution(parts), weight(times) {}
+    weighted(std::span<const source_part> parts = {}, std::uint64_t times = 1,
+             std::optional<std::uint32_t> belongs_to = {})
+        : contribution(parts), weight(times), fragment(belongs_to) {}
     std::span<const source_part> contribution;
     std::uint64_t weight;
+    std::optional<std::uint32_t> fragment;  ///< empty: the fragment of the round for which the offer calls
   };
   /// Offers `one`. Then calls for the next round, and sets `*round` to the number of that round. If that round is not
   /// over yet, notifies the engine and sets `*is_posted`. Returns STATE after leave(), while a flush or model_sync is
@@ -149,8 +160,8 @@ class session {
   /// a flush or model_sync is incomplete.
   status withdraw(std::uint64_t* offers);
 
-  /// Collective over all remaining ranks. Runs a round after which all earlier offers of all ranks have been part of a
-  /// result, and collects the result of this round. The first call allocates memory.
+  /// Collective over all remaining ranks. Runs rounds of all fragments, after which all earlier offers of all ranks
+  /// have been part of a result, and collects the first uncollected result. The first call allocates memory.
   call_progress flush(std::span<const target_part> result, collect_report* report);
 
   /// Collective over all remaining ranks. Replaces `weights` by their mean over these ranks, and drops pending
@@ -187,8 +198,14 @@ class session {
   /// The progress of this rank in a collective call.
   enum class stage : std::uint8_t { none, asked, called, taken };
 
-  contribution& contributions() const { return *all_.rounds->partial->offers; }
-  delivery& results() const { return *all_.rounds->partial->results; }
+  std::vector<fragment_queues>& fragments() const { return all_.rounds->partial->fragments; }
+  /// Returns the contributions of the fragment that the next call's round moves.
+  contribution& next_contributions() const;
+  bool has_left() const { return fragments().front().offers->has_left(); }
+  contribution* prepared_contributions() const;
+  std::size_t next_to_collect() const;
+  template <class Take>
+  auto take_next(const Take& take);
   call_progress validate(common_call wanted) const;
   status may_offer() const;
   call_progress progress_of(const group_session::wait& now) const;
@@ -216,11 +233,12 @@ class session {
   std::uint64_t ranks_;  ///< number by which divisor::ranks divides
   std::vector<source_part> offered_;
   std::vector<bool> prepared_;  ///< by bucket: true if prepare() has copied the bucket
+  std::size_t collects_ = 0;    ///< fragment after the fragment of the last collected result
   std::vector<target_part> collected_;
 
   common_call call_ = common_call::none;
   stage stage_ = stage::none;
-  round_no target_ = 0;            ///< the round on which the ranks have agreed
+  round_no target_ = 0;            ///< the last round on which the ranks have agreed
   collect_report taken_{};         ///< report of a flush whose result is in sum_
   std::vector<std::byte> sum_{};   ///< result of the flush that taken_ describes
   std::vector<std::byte> view_{};  ///< divided result, for collect_view()

@@ -66,6 +66,7 @@ std::map<std::string, refused_call> calls_with_null() {
       {"lsched_offer_end", [] { return lsched_offer_end(nullptr, nullptr); }},
       {"lsched_offer_end_weighted", [] { return lsched_offer_end_weighted(nullptr, 1, nullptr); }},
       {"lsched_offer_weighted", [] { return lsched_offer_weighted(nullptr, nullptr, 1, nullptr); }},
+      {"lsched_offer_fragment", [] { return lsched_offer_fragment(nullptr, 0, nullptr, 1, nullptr); }},
       {"lsched_skip", [] { return lsched_skip(nullptr, 1, nullptr); }},
       {"lsched_pending_load", [] { return lsched_pending_load(nullptr, nullptr, 0); }},
       {"lsched_withdraw", [] { return lsched_withdraw(nullptr, nullptr); }},

@@ -1,5 +1,5 @@
-// Tests of offers in partial schedules: offers without data, offers in buckets, and pending offers that are saved as an
-// image.
+// Tests of offers in partial schedules: offers without data, offers in buckets, offers to fragments, and pending offers
+// that are saved as an image.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -459,6 +459,113 @@ TEST(offer, a_flush_may_have_buckets) {
   EXPECT_EQ(lsched_flush(world.its[0], places, k_limit_ns, nullptr, nullptr), LSCHED_OK);
   EXPECT_EQ(first, 1);
   EXPECT_EQ(rest, (std::array<std::int64_t, 2>{2, 3}));
+}
+
+/// Offers `value` in all elements of a fragment.
+lsched_ticket offer_to(lsched_schedule* one, std::uint32_t fragment, const integers& values) {
+  lsched_ticket ticket{};
+  EXPECT_EQ(lsched_offer_fragment(one, fragment, one_bucket(values.data()), 1, &ticket), LSCHED_OK);
+  return ticket;
+}
+
+/// Rank 1 offers fragment 2 in a round that moves fragment 0. The offer waits for round 3, which moves fragment 2.
+TEST(offer, waits_for_a_round_of_its_fragment) {
+  for (const int ranks : {3, 5, 2}) {
+    lsched_partial_desc desc = desc_of(2);
+    desc.lag = LSCHED_HISTORY, desc.history = 8, desc.fragments = 3;
+    partial_world world(ranks, desc);
+    const integers ones(2, 1), tens(2, 10);
+    integers sum(2);
+    for (std::uint64_t round = 1; round <= 7; ++round) {
+      lsched_ticket ticket{};
+      for (std::size_t r = 0; r < world.its.size(); ++r)
+        ticket = r == 1 ? offer_to(world.its[1], 2, tens) : offer(world.its[r], &ones);
+      EXPECT_EQ(ticket.round, round);
+      for (std::size_t r = 0; r < world.its.size(); ++r) {
+        sum = {};
+        sum.resize(2);
+        const lsched_report report = collect({world.its[r], round}, sum);
+        EXPECT_EQ(report.fragment, (round - 1) % 3);
+        EXPECT_EQ(report.to, round);
+        EXPECT_EQ(report.from, round > 3 ? round - 3 : 0);
+        const std::int64_t tens_in_it = round == 3 ? 3 : round == 6 ? 3 : 0;
+        EXPECT_EQ(sum, integers(2, ranks - 1 + 10 * tens_in_it)) << "round " << round;
+        EXPECT_EQ(report.staleness, tens_in_it != 0 && r == 1 ? 2u : 0u);
+      }
+    }
+  }
+}
+
+/// The image has the pending offers of all fragments. After a flush, the next round moves fragment 0.
+TEST(offer, of_each_fragment_is_saved_and_flushed) {
+  lsched_partial_desc desc = desc_of(2);
+  desc.lag = LSCHED_HISTORY, desc.history = 8, desc.fragments = 3;
+  partial_world world(2, desc);
+  const integers ones(2, 1), fives(2, 5);
+  (void)offer_to(world.its[0], 1, ones);
+  (void)offer_to(world.its[0], 2, fives);
+  std::vector<std::byte> image(1000);
+  std::size_t bytes = 0;
+  ASSERT_EQ(lsched_schedule_save(world.its[0], LSCHED_STATE_PENDING, image.data(), image.size(), &bytes), LSCHED_OK);
+  image.resize(bytes);
+  std::uint64_t withdrawn = 0;
+  ASSERT_EQ(lsched_withdraw(world.its[0], &withdrawn), LSCHED_OK);
+  EXPECT_EQ(withdrawn, 2u);
+  for (const std::size_t wrong : {bytes - 1, bytes - 40, bytes + 1}) {
+    auto spoilt = image;
+    spoilt.resize(wrong);
+    EXPECT_EQ(lsched_pending_load(world.its[1], spoilt.data(), spoilt.size()), LSCHED_ERR_ARGUMENT) << wrong;
+  }
+  ASSERT_EQ(lsched_pending_load(world.its[1], image.data(), image.size()), LSCHED_OK);
+  std::array<std::int64_t, 3> sums{};
+  const auto add = [&](const lsched_report& report, const integers& sum) {
+    if (report.has_result != 0) sums[report.fragment] += sum[0];
+  };
+  integers sum(2);
+  lsched_report report{.struct_size = sizeof report};
+  lsched_status first = LSCHED_ERR_TIMEOUT;
+  while (first == LSCHED_ERR_TIMEOUT) {  // one thread acts for both ranks
+    first = lsched_flush(world.its[1], one_bucket(sum.data()), 1'000'000, &report, nullptr);
+    const lsched_status other = lsched_flush(world.its[0], nullptr, 1'000'000, nullptr, nullptr);
+    ASSERT_TRUE(other == LSCHED_OK || other == LSCHED_ERR_TIMEOUT);
+  }
+  ASSERT_EQ(first, LSCHED_OK);
+  const std::uint64_t flushed = report.round;
+  for (; report.from != report.to; report = collect({world.its[1], 0}, sum)) add(report, sum);
+  EXPECT_EQ(sums, (std::array<std::int64_t, 3>{0, 1, 5}));
+  EXPECT_EQ(flushed % 3, 0u);
+}
+
+TEST(offer, to_a_fragment_that_does_not_exist_is_refused) {
+  lsched_partial_desc desc = desc_of(2);
+  desc.fragments = 2;
+  partial_world world(1, desc);
+  const integers ones(2, 1);
+  lsched_ticket ticket{};
+  EXPECT_EQ(lsched_offer_fragment(world.its[0], 2, one_bucket(ones.data()), 1, &ticket), LSCHED_ERR_ARGUMENT);
+  EXPECT_STREQ(lsched_last_failure()->text, "fragment 2 does not exist: the schedule has 2 fragments, numbered from 0");
+  EXPECT_EQ(offer(world.its[0], &ones).round, 1u) << "a refused offer makes no call";
+  lsched_world* alone = nullptr;
+  lsched_schedule* made = nullptr;
+  ASSERT_EQ(testing::open_threads(1, nullptr, &alone, nullptr), LSCHED_OK);
+  const auto reason = [&] {
+    lsched_diagnostic why{.struct_size = sizeof why};
+    EXPECT_NE(lsched_partial_create(alone, &desc, &made, &why), LSCHED_OK);
+    return std::string(why.text);
+  };
+  desc.fragments = 1025;
+  EXPECT_NE(reason().find("fragments is above 1024"), std::string::npos) << reason();
+  desc.fragments = 2, desc.averages_weights = 1, desc.dtype = LSCHED_F32;
+  EXPECT_NE(reason().find("a schedule with fragments averages no weights"), std::string::npos) << reason();
+  desc.averages_weights = 0;
+  const lsched_sparse_desc sparse{.struct_size = sizeof sparse, .count = 2, .k = 1, .dtype = LSCHED_F32};
+  desc.sparse = &sparse, desc.lag = LSCHED_LATEST;
+  EXPECT_NE(reason().find("has no fragments"), std::string::npos) << reason();
+  desc.sparse = nullptr;
+  const lsched_groups groups{.struct_size = sizeof groups, .all = alone, .shards = 1};
+  desc.groups = &groups;
+  EXPECT_NE(reason().find("do not support fragments"), std::string::npos) << reason();
+  EXPECT_EQ(lsched_world_close(alone), LSCHED_OK);
 }
 
 }  // namespace

@@ -481,7 +481,7 @@ class partial_world {
   }
 
   void offer(rank r, const std::vector<double>& gradient) {
-    its_[index(r)]->partial->offers->offer(reinterpret_cast<const std::byte*>(gradient.data()));
+    its_[index(r)]->partial->fragments.front().offers->offer(reinterpret_cast<const std::byte*>(gradient.data()));
   }
 
   /// Runs a round that the call of rank `caller` starts. Returns the result that each rank collects.
@@ -493,7 +493,7 @@ class partial_world {
     vectors<double> results;
     for (instance* it : its_) {
       results.emplace_back(k_count, -77.0);
-      EXPECT_TRUE(it->partial->results->collect(reinterpret_cast<std::byte*>(results.back().data())));
+      EXPECT_TRUE(it->partial->fragments.front().results->collect(reinterpret_cast<std::byte*>(results.back().data())));
     }
     return results;
   }

@@ -187,7 +187,7 @@ class random_run {
   void offer(rank r) {
     const auto drawn = static_cast<value>(draws_.below(1000));
     std::ranges::fill(inputs_[index(r)], drawn);
-    its_[index(r)]->partial->offers->offer(bytes_of(inputs_[index(r)]));
+    its_[index(r)]->partial->fragments.front().offers->offer(bytes_of(inputs_[index(r)]));
     offered_ += drawn;
     ++pending_[index(r)];
   }
@@ -195,7 +195,7 @@ class random_run {
   void collect(rank r) {
     auto& output = outputs_[index(r)];
     std::ranges::fill(output, 0);
-    if (const auto what = its_[index(r)]->partial->results->collect(bytes_of(output))) {
+    if (const auto what = its_[index(r)]->partial->fragments.front().results->collect(bytes_of(output))) {
       pending_[index(r)] -= what->mine;
       for (std::size_t i = 0; i < output.size(); i += data_.count) sums_[index(r)] += output[i];  // one item per block
     }
@@ -205,8 +205,8 @@ class random_run {
     value withdrawn = 0;
     for (rank r = 0; r < world_.size(); ++r) {
       collect(r);
-      if (const auto rest = its_[index(r)]->partial->offers->capture().buffer) {
-        const auto& left = its_[index(r)]->partial->offers->at(*rest);
+      if (const auto rest = its_[index(r)]->partial->fragments.front().offers->capture().buffer) {
+        const auto& left = its_[index(r)]->partial->fragments.front().offers->at(*rest);
         pending_[index(r)] -= left.offers;
         if (data_.count > 0) withdrawn += *reinterpret_cast<const value*>(left.data);
       }

@@ -88,7 +88,7 @@ class node {
   }
 
   bool leave(instance& it) {
-    it.partial->offers->leave();
+    it.partial->fragments.front().offers->leave();
     call(it, k_last_round);
     return wait(it, k_last_round);
   }
@@ -223,7 +223,7 @@ void run_partials(node& me, activation starts, int rounds, std::size_t count, st
   integers got(count);
   std::int64_t total = 0;
   const auto collect = [&] {
-    const auto what = it->partial->results->collect(bytes_of(got));
+    const auto what = it->partial->fragments.front().results->collect(bytes_of(got));
     if (!what || what->null) return;
     EXPECT_TRUE(std::ranges::all_of(got, [&](std::int64_t value) { return value == got[0]; }));
     EXPECT_EQ(static_cast<std::uint64_t>(got[0]), what->offers);
@@ -232,7 +232,7 @@ void run_partials(node& me, activation starts, int rounds, std::size_t count, st
   };
   for (int round = 1; round <= rounds; ++round) {
     delays.delay();
-    it->partial->offers->offer(bytes_of(ones));
+    it->partial->fragments.front().offers->offer(bytes_of(ones));
     me.call(*it, static_cast<round_no>(round));
     delays.delay();
     if (delays.below(4) == 0) continue;  // does not wait for some rounds

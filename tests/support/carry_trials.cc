@@ -33,13 +33,15 @@ struct common_choices {
     starts.seed = from;
     per_rank = mix(from + 2) % 3 == 0 ? 500 : 1;  // short messages are copied, and long messages are read in place
     constexpr std::array k_algorithms{"ring", "recursive_doubling", "rabenseifner"};
+    fragments = std::array{1u, 1u, 2u, 3u}[mix(from + 4) % 4];
     how = find("partial_allreduce", k_algorithms[mix(from + 3) % k_algorithms.size()]);
     of_agreement = find("partial_allreduce", "recursive_doubling");
   }
   std::uint64_t seed;
   rank size;
   activation starts{};
-  std::uint64_t per_rank;  ///< number of elements per rank
+  std::uint64_t per_rank;   ///< number of elements per rank
+  std::uint32_t fragments;  ///< number of fragments of each schedule
   const algorithm* how;
   const algorithm* of_agreement;
 };
@@ -49,7 +51,7 @@ struct small_world {
   std::unique_ptr<commit_queue> commits;
 };
 
-/// The contributions that a rank has received from one schedule.
+/// The contributions that a rank has received from one fragment of a schedule.
 struct ledger {
   std::vector<value> totals;                     ///< sum of the weights of the received offers of each rank
   std::map<round_no, std::vector<value>> after;  ///< copy of `totals` after each round
@@ -59,7 +61,7 @@ struct ledger {
 /// One schedule of one rank.
 struct carried {
   std::unique_ptr<session> calls;
-  ledger its;
+  std::vector<ledger> ledgers;  ///< one for each fragment
   round_no awaited = 0;
   bool has_offered = false;  ///< whether this rank has contributed in the current step of training
 };
@@ -76,7 +78,8 @@ class stepped_rank {
         gradient_(count()),
         result_(count()) {
     for (std::size_t i = 0; i < gradient_.size(); ++i) gradient_[i] = owner_of(i) == self ? 1 : 0;
-    for (carried& one : its_) one.its.totals.resize(static_cast<std::size_t>(common.size));
+    for (carried& one : its_)
+      one.ledgers.resize(common.fragments, {std::vector<value>(static_cast<std::size_t>(common.size)), {}, 0});
   }
 
   /// Starts the rank. The endpoints of all ranks must be open.
@@ -114,7 +117,7 @@ class stepped_rank {
   bool has_collected_since(std::uint64_t recoveries) const { return resumed_in_ >= recoveries; }
   std::uint64_t recoveries() const { return recoveries_; }
   const std::string& fault() const { return fault_; }
-  const ledger& of_schedule(std::size_t i) const { return its_[i].its; }
+  const ledger& of_schedule(std::size_t i, std::size_t fragment) const { return its_[i].ledgers[fragment]; }
   std::uint64_t adopted() const { return adopted_; }
   /// Returns the number of rounds that have ended on this rank, summed over all schedules.
   std::uint64_t rounds() const {
@@ -168,6 +171,7 @@ class stepped_rank {
                           common_.how->generate(place, {.count = count(), .type = dtype::i64, .what = kernel::sum},
                                                 among(common_.starts, place.size))};
     wanted.options.lag = draw_lag();
+    wanted.options.fragments = common_.fragments;
     auto agreement = common_.of_agreement->generate(place, {.count = 1, .type = dtype::u64, .what = kernel::max},
                                                     {.policy = activation_policy::full});
     if (!agreement) return complain("no schedule for the agreement: " + agreement.error().text);
@@ -244,32 +248,39 @@ class stepped_rank {
       if (one.has_offered) continue;
       const source_part source{reinterpret_cast<const std::byte*>(gradient_.data()), count()};
       bool is_posted = false;
-      const std::uint64_t draw = mix(common_.seed + 31 * static_cast<std::uint64_t>(self_ + 1) + one.its.after.size());
+      const std::uint64_t draw =
+          mix(common_.seed + 31 * static_cast<std::uint64_t>(self_ + 1) + one.ledgers.front().after.size());
       const std::uint64_t weight = draw % 3 == 0 ? 1 : 1 + (draw >> 8) % 50;
-      const status answer = one.calls->offer({std::span(&source, 1), weight}, &one.awaited, &is_posted);
+      std::optional<std::uint32_t> fragment;
+      if (draw % 2 == 0) fragment = static_cast<std::uint32_t>((draw >> 16) % common_.fragments);
+      const status answer = one.calls->offer({std::span(&source, 1), weight, fragment}, &one.awaited, &is_posted);
       if (answer == status::peer) return shrink(), false;
       if (answer != status::ok) return complain("offer: " + std::string(name_of(answer))), false;
       one.has_offered = true;
-      one.its.offered += static_cast<value>(weight);
+      one.ledgers[fragment ? *fragment : fragment_of(one.awaited)].offered += static_cast<value>(weight);
     }
     return true;
   }
 
+  std::size_t fragment_of(round_no round) const { return (round - 1) % common_.fragments; }
+
   /// Adds a result to the totals. The elements of a rank are the sum of the weights of its offers.
   void add(carried& one, const collect_report& report) {
+    ledger& its = one.ledgers[report.fragment];
+    if (report.what.to != 0 && report.fragment != fragment_of(report.what.to)) complain("a result of another fragment");
     if (!report.what.null)
       for (std::size_t i = 0; i < result_.size(); ++i) {
-        if (i < one.its.totals.size()) one.its.totals[i] += result_[i];
+        if (i < its.totals.size()) its.totals[i] += result_[i];
         if (result_[i] != result_[static_cast<std::size_t>(owner_of(i))]) complain("a result is a mixture");
       }
     value all = 0;
     if (!report.what.null)
-      for (std::size_t r = 0; r < one.its.totals.size(); ++r) all += result_[r];
+      for (std::size_t r = 0; r < its.totals.size(); ++r) all += result_[r];
     const bool has_own = !report.what.null && report.what.from != report.what.to;
     const value own = has_own ? result_[static_cast<std::size_t>(self_)] : 0;
     if (all != static_cast<value>(report.what.offers) || own != static_cast<value>(report.what.mine))
       complain("a report counts other weights than the result contains");
-    if (report.what.from != report.what.to) one.its.after[report.what.to] = one.its.totals;
+    if (report.what.from != report.what.to) its.after[report.what.to] = its.totals;
   }
 
   /// Takes part in recoveries after this rank's own training has ended, until all ranks have ended their training.
@@ -327,7 +338,10 @@ class stepped_rank {
     if (now == status::pending) return;
     const bool has_adopted = rounds() != rounds_before_;
     adopted_ += rounds() - rounds_before_;
-    if (drops_adopted_results && has_adopted) (void)its_[current_].calls->rounds().partial->results->collect(nullptr);
+    if (drops_adopted_results && has_adopted) {
+      const instance& one = its_[current_].calls->rounds();
+      (void)one.partial->fragment_of(counted(one, one.finished.load())).results->collect(nullptr);
+    }
     if (now == status::peer) return end_attempt(current_);
     if (now != status::ok) return;
     commit(survivors_);
@@ -426,7 +440,8 @@ class stepped_trial {
       move();
       if (const std::string fault = first_fault(); !fault.empty()) return fail(fault);
     }
-    for (std::size_t i = 0; i < k_schedules && outcome_.fault.empty(); ++i) audit(i);
+    for (std::size_t i = 0; i < k_schedules; ++i)
+      for (std::size_t f = 0; f < common_.fragments && outcome_.fault.empty(); ++f) audit(i, f);
     for (const auto& one : ranks_) outcome_.adopted += one->adopted();
     return outcome_;
   }
@@ -499,8 +514,8 @@ class stepped_trial {
     return outcome_;
   }
 
-  void audit(std::size_t schedule) {
-    const auto its = [&](std::size_t r) -> const ledger& { return ranks_[r]->of_schedule(schedule); };
+  void audit(std::size_t schedule, std::size_t fragment) {
+    const auto its = [&](std::size_t r) -> const ledger& { return ranks_[r]->of_schedule(schedule, fragment); };
     const auto first = static_cast<std::size_t>(std::ranges::find(is_dead_, false) - is_dead_.begin());
     for (std::size_t r = 0; r < ranks_.size(); ++r) {
       for (const auto& [round, totals] : its(r).after) {

@@ -39,6 +39,7 @@ class Report(NamedTuple):
     has_result: bool  #: False: no rank has contributed, and the result array was not written
     age_factor: float  #: smallest factor of an age by which a round has multiplied a contribution of this rank
     groups: int  #: with replica groups: bit g is set if group g is in round `to`; otherwise 0
+    fragment: int  #: fragment of round `to`
 
 
 class Partial(Schedule):
@@ -68,6 +69,8 @@ class Partial(Schedule):
         sparse            k, or a dict of the options of World.sparse_allreduce; makes the collective a sparse allreduce
         groups            (world of all ranks, ranks of a group) or (world, ranks, staged): replica groups
                           (lsched_groups in lsched.h). This world has the ranks with the same shard
+        fragments         F: the schedule has F fragments of `count` elements. Round t moves fragment (t - 1) % F, and a
+                          result has one fragment (lsched_partial_desc in lsched.h)
         joins             True: joins the schedule that the other ranks carry() to the world
 
     One thread at a time may offer, and one thread at a time may collect. The offering thread and the collecting thread
@@ -157,7 +160,7 @@ class Partial(Schedule):
 
     # --- one rank alone ------------------------------------------------------------------------------------------
 
-    def offer(self, contribution: Any = None, weight: int = 1) -> Ticket:
+    def offer(self, contribution: Any = None, weight: int = 1, fragment: int | None = None) -> Ticket:
         """Contributes a copy of an array, and requests this rank's next round.
 
         A list or tuple has one array for each bucket. With None, the rank makes the call without a contribution. Does
@@ -167,11 +170,14 @@ class Partial(Schedule):
 
         The contribution is multiplied by `weight`, for example the number of its samples or tokens, and reports count
         the weight. With divisor="offers" results are weighted means. With the weight 0 nothing is contributed.
+
+        `fragment` is the fragment of the contribution. None: the fragment of the requested round.
         """
         buckets, _keeps = self._looked_at_vector(contribution, self._count, False, "contribution")
         number = whole_number(weight, "weight")
+        which = None if fragment is None else whole_number(fragment, "fragment", 0, 2**32 - 1)
         self._begin_offer()
-        return _core.offer(self, buckets, number)
+        return _core.offer(self, buckets, number, which)
 
     def offer_bucket(self, index: int, bucket: Any) -> None:
         """Copies one bucket of a contribution. Buckets may be given in any order, as soon as they are computed.

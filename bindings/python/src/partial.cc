@@ -67,11 +67,14 @@ ticket offered(nb::handle_t<schedule> self, Offer&& offer) {
   return made;
 }
 
-/// Offers the given buckets. With nullopt, this rank makes its call, but contributes nothing.
-ticket offer(nb::handle_t<schedule> self, const std::optional<addresses>& buckets, std::uint64_t weight) {
+/// Offers the given buckets. With nullopt, this rank makes its call, but contributes nothing. Without `fragment`,
+/// offers to the fragment of the next round.
+ticket offer(nb::handle_t<schedule> self, const std::optional<addresses>& buckets, std::uint64_t weight,
+             std::optional<std::uint32_t> fragment) {
   return offered(self, [&](lsched_schedule* one, lsched_ticket* round) {
     const auto places = buckets ? reinterpret_cast<const void* const*>(buckets->data()) : nullptr;
-    return lsched_offer_weighted(one, places, weight, round);
+    return fragment ? lsched_offer_fragment(one, *fragment, places, weight, round)
+                    : lsched_offer_weighted(one, places, weight, round);
   });
 }
 
@@ -84,7 +87,7 @@ ticket offer_end(nb::handle_t<schedule> self, std::uint64_t weight) {
 /// Returns the fields of the Python class Report, in the order of that class.
 nb::tuple told_of(const lsched_report& of) {
   return nb::make_tuple(of.last.round, of.last.contributors, of.last.offers, of.last.ranks, of.from, of.to, of.round,
-                        of.offers, of.mine, of.staleness, of.has_result != 0, of.age_factor, of.groups);
+                        of.offers, of.mine, of.staleness, of.has_result != 0, of.age_factor, of.groups, of.fragment);
 }
 
 /// Calls wait() with `attempt(timeout_ns, report, diagnostic)`, and returns the report.
@@ -155,7 +158,7 @@ void add_partial(nb::module_& module) {
   module.def("partial", create, nb::arg(), nb::arg().none(), nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg(),
              nb::arg(), nb::arg().none(), nb::arg(), nb::arg().none(), nb::arg(), nb::arg(), nb::arg(), nb::arg(),
              nb::arg(), nb::arg().none(), nb::arg(), nb::arg());
-  module.def("offer", offer, nb::arg(), nb::arg().none(), nb::arg());
+  module.def("offer", offer, nb::arg(), nb::arg().none(), nb::arg(), nb::arg().none());
   module.def("offer_bucket", [](const schedule& of, std::uint32_t index, address bucket) {
     expect(unlocked([&, one = of.get()] { return lsched_offer_bucket(one, index, at(bucket)); }));
   });

@@ -152,6 +152,34 @@ def test_a_late_offer_is_scaled_by_its_age():
     as_threads(2, body)
 
 
+def test_fragments_take_turns():
+    """Each rank offers each fragment once in a turn, and its age is counted in rounds of the fragment."""
+
+    def body(world):
+        with world.partial(2, "f4", fragments=3, lag="history", history=5, age=[1, 0.5]) as sums:
+            result = np.zeros(2, "f4")
+            for turn in range(4):
+                for fragment in range(3):
+                    report = sums.collect(sums.offer(np.full(2, 1.0 + fragment, "f4")), result, LIMIT)
+                    assert (report.fragment, report.to) == (fragment, 3 * turn + fragment + 1)
+                    assert (report.offers, result[0], report.age_factor) == (3, 3 + 3 * fragment, 1)
+            ticket = sums.offer(np.ones(2, "f4"), fragment=2)  # for round 13, but fragment 2 is moved by round 15
+            assert ticket.round == 13
+            got = {0: 0.0, 1: 0.0, 2: 0.0}
+            report = sums.flush(result, LIMIT)
+            while report.from_ < report.to:
+                got[report.fragment] += result[0] if report.has_result else 0
+                report = sums.collect(ticket, result, LIMIT)
+            assert got == {0: 0, 1: 0, 2: 3} and report.round % 3 == 0
+            for wrong, text in ((3, "fragment 3 does not exist: the schedule has 3 fragments"), (-1, "fragment is -1")):
+                with pytest.raises(libsched.ArgumentError, match=text):
+                    sums.offer(result, fragment=wrong)
+        with pytest.raises(libsched.ArgumentError, match="fragments is above 1024"):
+            world.partial(2, "f4", fragments=1025)
+
+    as_threads(3, body)
+
+
 @pytest.mark.parametrize("until", [2.5, None, "3", 2**63])
 def test_a_loop_ends_with_a_whole_number_on_all_ranks(until):
     def body(world):

@@ -312,6 +312,7 @@ void run_trial(std::uint64_t seed) {
   lsched_partial_desc desc = desc_of(activation, ranks);
   desc.lag = LSCHED_HISTORY;
   desc.history = 60;  // more than the number of rounds, so that each result is of one round
+  desc.fragments = static_cast<std::uint32_t>(draw(4, 4));
   growing_world all(static_cast<std::int32_t>(before), static_cast<std::int32_t>(ranks - before));
   std::vector<contributor> its(ranks);
   each(*all.first, [&](lsched_world* world, std::size_t r) {
@@ -344,9 +345,9 @@ void run_trial(std::uint64_t seed) {
     for (std::size_t of = 0; of < ranks; ++of)
       EXPECT_EQ(total[of], its[of].offered * (its[of].offered + 1) / 2) << name << r << ", from rank " << of;
   }
-  const std::uint64_t last = its.back().results.front().from;
+  const std::uint64_t last = its.back().results.front().to - 1;
   for (std::size_t r = before; r < ranks; ++r) {
-    EXPECT_EQ(its[r].results.front().from, last) << name << r;
+    EXPECT_EQ(its[r].results.front().to - 1, last) << name << r;
     EXPECT_EQ(its[r].total_after(0, ranks), its[0].total_after(last, ranks)) << name << r;
   }
 }

@@ -605,7 +605,7 @@ void run_partial(station& at, activation_policy policy, std::uint64_t count, int
                             {lag_policy::accumulate}});
   std::uint64_t found = 0;
   const auto collect = [&] {
-    const auto got = it.partial->results->collect(bytes_of(result));
+    const auto got = it.partial->fragments.front().results->collect(bytes_of(result));
     if (!got || got->null) return;
     found += got->offers;
     for (std::size_t k = 0; k < count; ++k)
@@ -613,13 +613,13 @@ void run_partial(station& at, activation_policy policy, std::uint64_t count, int
                    got->to, ", element ", k, " is ", result[k], " with ", got->offers, " offers");
   };
   for (int round = 1; round <= rounds; ++round) {
-    it.partial->offers->offer(bytes_of(gradient));
+    it.partial->fragments.front().offers->offer(bytes_of(gradient));
     it.called.store(static_cast<round_no>(round));
     at.post(it);
     at.demand_ok(at.drive().wait(it, static_cast<round_no>(round), soon()), it, static_cast<round_no>(round));
     collect();
   }
-  it.partial->offers->leave();
+  it.partial->fragments.front().offers->leave();
   it.called.store(k_last_round);
   at.post(it);
   at.demand_ok(at.drive().wait(it, k_last_round, soon()), it, k_last_round);

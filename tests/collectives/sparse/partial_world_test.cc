@@ -62,7 +62,7 @@ class partial_sparse_world {
   }
   void offer(rank r, vector gradient) {
     member& me = ranks_[wide(r)];
-    at(r).partial->offers->offer(reinterpret_cast<const std::byte*>(gradient.data()));
+    at(r).partial->fragments.front().offers->offer(reinterpret_cast<const std::byte*>(gradient.data()));
     for (std::size_t i = 0; i < gradient.size(); ++i) me.offered[i] += static_cast<double>(gradient[i]);
     me.pending.push_back(std::move(gradient));
   }
@@ -71,7 +71,7 @@ class partial_sparse_world {
     world_.at(r).post(at(r));
   }
   void leave(rank r) {
-    at(r).partial->offers->leave();
+    at(r).partial->fragments.front().offers->leave();
     call(r, k_last_round);
     std::erase(present_, r);
   }
@@ -107,7 +107,7 @@ class partial_sparse_world {
   std::optional<delivered> collect(rank r) {
     member& me = ranks_[wide(r)];
     me.update.assign(problem_.count, -12345);
-    const auto what = at(r).partial->results->collect(reinterpret_cast<std::byte*>(me.update.data()));
+    const auto what = at(r).partial->fragments.front().results->collect(reinterpret_cast<std::byte*>(me.update.data()));
     if (!what) return what;
     EXPECT_FALSE(what->null) << "every round must have an update";
     for (std::size_t i = 0; i < me.update.size(); ++i)

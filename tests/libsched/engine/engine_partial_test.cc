@@ -91,7 +91,7 @@ class partial_bench {
     const std::uint64_t draw = world.draw_below(10), weight = draw < 5 ? 1 : draw;
     vector_of_integers gradient(given_);
     for (auto& value : gradient) value = static_cast<std::int64_t>(world.draw_below(1u << 20)) - (1 << 19);
-    at(r).partial->offers->offer(reinterpret_cast<const std::byte*>(gradient.data()), 0, weight);
+    at(r).partial->fragments.front().offers->offer(reinterpret_cast<const std::byte*>(gradient.data()), 0, weight);
     for (auto& value : gradient) value *= static_cast<std::int64_t>(weight);
     pending(r).push_back({std::move(gradient), weight});
   }
@@ -103,7 +103,7 @@ class partial_bench {
   }
 
   void leave(rank r) {
-    at(r).partial->offers->leave();
+    at(r).partial->fragments.front().offers->leave();
     call(r, k_last_round);
     std::erase(present, r);
   }
@@ -152,7 +152,8 @@ class partial_bench {
 
   std::optional<delivery_record> collect(rank r) {
     delivery_record got{{}, vector_of_integers(made_, -12345)};
-    const auto what = at(r).partial->results->collect(reinterpret_cast<std::byte*>(got.result.data()));
+    const auto what =
+        at(r).partial->fragments.front().results->collect(reinterpret_cast<std::byte*>(got.result.data()));
     if (!what) return std::nullopt;
     got.what = *what;
     if (got.what.null) {
@@ -273,7 +274,8 @@ TEST(partial, every_offer_is_in_exactly_one_round_and_all_ranks_are_told_the_sam
         bench.check_round(round);
         if (::testing::Test::HasFailure()) return;
       }
-      for (rank r = 0; r < size; ++r) EXPECT_EQ(bench.at(r).partial->offers->withdraw(), bench.pending_weight(r));
+      for (rank r = 0; r < size; ++r)
+        EXPECT_EQ(bench.at(r).partial->fragments.front().offers->withdraw(), bench.pending_weight(r));
     }
   });
 }
@@ -447,9 +449,9 @@ TEST(partial, a_call_that_comes_early_starts_its_round_when_that_opens) {
 TEST(partial, what_is_withdrawn_is_not_sent) {
   for (const rank size : {1, 3, 5}) {
     partial_bench bench(size, 6, {activation_policy::solo, 0}, lag_policy::latest);
-    EXPECT_EQ(bench.at(0).partial->offers->withdraw(), 0u);
+    EXPECT_EQ(bench.at(0).partial->fragments.front().offers->withdraw(), 0u);
     for (int i = 0; i < 3; ++i) bench.offer(0);
-    EXPECT_EQ(bench.at(0).partial->offers->withdraw(), bench.pending_weight(0));
+    EXPECT_EQ(bench.at(0).partial->fragments.front().offers->withdraw(), bench.pending_weight(0));
     bench.pending(0).clear();
     bench.call(0, 1);
     ASSERT_TRUE(bench.run_until_round(1));
@@ -475,7 +477,7 @@ std::uint64_t bytes_of_round(const schedule& program) {
 
 void offer_and_call(partial_bench& bench, rank r, round_no round) {
   const vector_of_integers ones(3, 1);
-  bench.at(r).partial->offers->offer(reinterpret_cast<const std::byte*>(ones.data()), round);
+  bench.at(r).partial->fragments.front().offers->offer(reinterpret_cast<const std::byte*>(ones.data()), round);
   bench.call(r, round);
 }
 
@@ -624,7 +626,7 @@ TEST(partial, intervals_of_deliveries_are_adjacent) {
     EXPECT_EQ(got->what.from, seen[static_cast<std::size_t>(r)]);
     EXPECT_EQ(got->what.to, round);
     seen[static_cast<std::size_t>(r)] = round;
-    EXPECT_EQ(bench.at(r).partial->results->collected().to, round);
+    EXPECT_EQ(bench.at(r).partial->fragments.front().results->collected().to, round);
   }
 }
 
@@ -639,7 +641,7 @@ void check_end(partial_bench& bench, std::vector<vector_of_integers> totals, con
     if (const auto last = bench.collect(r); last && !last->what.null)
       for (std::size_t i = 0; i < 3; ++i) totals[static_cast<std::size_t>(r)][i] += last->result[i];
     EXPECT_EQ(totals[static_cast<std::size_t>(r)], offered) << "rank " << r << "; " << bench.world.describe();
-    EXPECT_EQ(bench.at(r).partial->offers->withdraw(), 0u);
+    EXPECT_EQ(bench.at(r).partial->fragments.front().offers->withdraw(), 0u);
   }
   bench.remove();
 }
@@ -796,7 +798,7 @@ TEST(partial_leave, an_instance_that_fails_while_it_closes_has_every_buffer_once
       instance& one = bench.at(who);
       bench.world.at(who).lose(one, (who + 1) % size);
       bench.world.at(who).strip(one);
-      std::vector<std::byte*> all = one.partial->results->memory();
+      std::vector<std::byte*> all = one.partial->fragments.front().results->memory();
       std::ranges::sort(all);
       EXPECT_EQ(std::ranges::adjacent_find(all), all.end()) << bench.world.describe();
       EXPECT_EQ(one.owned.size(), contribution::k_buffers + all.size());
@@ -812,7 +814,7 @@ TEST(partial, another_schedule_may_come_after_one_has_gone) {
     });
     ASSERT_FALSE(its.empty());
     for (rank r = 0; r < 5; ++r) {
-      its[static_cast<std::size_t>(r)]->partial->offers->leave();
+      its[static_cast<std::size_t>(r)]->partial->fragments.front().offers->leave();
       its[static_cast<std::size_t>(r)]->called.store(k_last_round);
       world.at(r).post(*its[static_cast<std::size_t>(r)]);
     }
@@ -837,11 +839,11 @@ TEST(partial, a_result_that_is_used_again_is_not_lost) {
   const auto its = world.commit([&](rank) { return commit_request{"again", to.compile()}; });
   ASSERT_FALSE(its.empty());
   const vector_of_integers offered{7, 8};
-  its[0]->partial->offers->offer(reinterpret_cast<const std::byte*>(offered.data()));
+  its[0]->partial->fragments.front().offers->offer(reinterpret_cast<const std::byte*>(offered.data()));
   lockstep_world::start(world.at(0), *its[0]);
   ASSERT_TRUE(world.run_until([&] { return its[0]->finished >= 1; }));
   vector_of_integers result(2);
-  ASSERT_TRUE(its[0]->partial->results->collect(reinterpret_cast<std::byte*>(result.data())));
+  ASSERT_TRUE(its[0]->partial->fragments.front().results->collect(reinterpret_cast<std::byte*>(result.data())));
   EXPECT_EQ(result, offered);
 }
 

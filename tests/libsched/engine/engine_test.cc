@@ -1025,9 +1025,9 @@ TEST(engine_allocation, rounds_of_partial_schedules_and_their_end_allocate_nothi
     for (round_no round = 1; round <= 12; ++round) {
       for (rank r = 0; r < size; ++r) {
         const counting_allocations counting;
-        if (world.draw_below(2) == 0) its[index(r)]->partial->offers->offer(bytes_of(mine));
+        if (world.draw_below(2) == 0) its[index(r)]->partial->fragments.front().offers->offer(bytes_of(mine));
         its[index(r)]->called.store(round == 12 ? k_last_round : round);
-        if (round == 12) its[index(r)]->partial->offers->leave();
+        if (round == 12) its[index(r)]->partial->fragments.front().offers->leave();
         world.at(r).post(*its[index(r)]);
         EXPECT_EQ(counting.count(), 0u);
       }
@@ -1036,7 +1036,7 @@ TEST(engine_allocation, rounds_of_partial_schedules_and_their_end_allocate_nothi
                     world, [&] { return std::ranges::all_of(its, [&](auto* it) { return it->finished >= goal; }); }),
                 0u);
       const counting_allocations counting;
-      EXPECT_TRUE(its[0]->partial->results->collect(bytes_of(mine)).has_value());
+      EXPECT_TRUE(its[0]->partial->fragments.front().results->collect(bytes_of(mine)).has_value());
       EXPECT_EQ(counting.count(), 0u);
       std::ranges::fill(mine, 1);
     }

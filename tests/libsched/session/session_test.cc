@@ -11,6 +11,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstring>
 #include <limits>
@@ -79,6 +80,7 @@ struct rules {
   std::uint64_t count = 3;
   bool averages = false;  ///< whether some of the collective calls are model_sync
   bool leaves = false;    ///< whether some ranks leave before the end
+  std::uint32_t fragments = 1;
 };
 
 /// Returns a random lag rule. The witness always keeps the results of all rounds separately.
@@ -100,7 +102,10 @@ class session_bench {
     const auto generate = world.draw_below(2) == 0 ? partial_allreduce : partial_allreduce_tree;
     for (rank r = 0; r < size; ++r) players_.push_back(draw_player(r));
     const auto rounds = world.commit([&](rank r) {
-      return commit_request{"rounds", generate({r, size}, data, by.starts), {}, {.lag = players_[index(r)].lag}};
+      return commit_request{"rounds",
+                            generate({r, size}, data, by.starts),
+                            {},
+                            {.lag = players_[index(r)].lag, .fragments = by.fragments}};
     });
     const activation full{.policy = activation_policy::full};
     const auto agreement = world.commit([&](rank r) {
@@ -147,6 +152,14 @@ class session_bench {
   lockstep_world world;
 
  private:
+  /// The offers and the results of one fragment on one rank.
+  struct account {
+    std::vector<integers> offers{};   ///< contributions that were not withdrawn, oldest first
+    std::vector<round_no> tickets{};  ///< for each offer in `offers`: the round for which the offer called
+    std::uint64_t given_offers = 0;   ///< number of this rank's offers that are included in its results
+    round_no given_up_to = 0;
+  };
+
   struct player {
     rank self = k_no_rank;
     lag_rule lag{};
@@ -154,12 +167,10 @@ class session_bench {
     std::vector<std::uint64_t> buckets{};
     std::optional<std::uint64_t> leaves_in{};  ///< number of turns until the rank leaves early
 
-    std::vector<integers> offers{};   ///< contributions that were not withdrawn, oldest first
-    std::vector<round_no> tickets{};  ///< for each offer in `offers`: the round for which the offer called
-    integers forgotten{};             ///< sum of the offers before the last model_sync
-    std::uint64_t given_offers = 0;   ///< number of this rank's offers that are included in its results
-    round_no given_up_to = 0;
-    delivered last{};  ///< the latest report of this rank that has a result
+    std::vector<account> accounts{};  ///< one for each fragment
+    round_no last_ticket = 0;
+    integers forgotten{};  ///< sum of the offers before the last model_sync
+    delivered last{};      ///< the latest report of this rank that has a result
     std::size_t epoch = 0;
     bool is_in_common = false;
     common_record common{};
@@ -172,7 +183,8 @@ class session_bench {
   std::string describe() const { return words_for(rules_.starts) + ", " + world.describe(); }
 
   player draw_player(rank r) {
-    player one{.self = r, .lag = draw_lag(world, r), .forgotten = zeros(rules_.count)};
+    player one{.self = r, .lag = draw_lag(world, r), .forgotten = zeros(rules_.count * rules_.fragments)};
+    one.accounts.resize(rules_.fragments);
     one.by = draw_divisor(world, r, one.lag);
     if (world.draw_below(2) == 0) one.buckets = {rules_.count / 3, 0, rules_.count - rules_.count / 3};
     if (rules_.leaves && world.draw_below(3) == 0) one.leaves_in = 1 + world.draw_below(60);
@@ -185,9 +197,17 @@ class session_bench {
     return drawn;
   }
 
+  std::size_t fragment_of(round_no round) const { return round == 0 ? 0 : (round - 1) % rules_.fragments; }
+
+  /// Adds the data of a fragment to `sum`, which has the elements of all fragments.
+  void add_to(integers& sum, std::size_t fragment, const integers& data) const {
+    for (std::size_t i = 0; i < data.size(); ++i) sum[fragment * rules_.count + i] += data[i];
+  }
+
   integers offered_by(const player& one) const {
-    integers sum = zeros(rules_.count);
-    for (const integers& offer : one.offers) sum = sum_of(sum, offer);
+    integers sum = zeros(rules_.count * rules_.fragments);
+    for (std::size_t f = 0; f < one.accounts.size(); ++f)
+      for (const integers& offer : one.accounts[f].offers) add_to(sum, f, offer);
     return sum;
   }
 
@@ -211,7 +231,7 @@ class session_bench {
       case 1:
       case 2: return offer(one);
       case 7: return skip(one);
-      case 3: return (void)collect(one, one.tickets.empty() ? 0 : one.tickets.back());
+      case 3: return (void)collect(one, one.last_ticket);
       case 4: return (void)collect(one, 0);
       case 5: return view(one);
       case 6: return world.draw_below(3) == 0 ? withdraw(one) : offer(one);
@@ -225,13 +245,15 @@ class session_bench {
     ASSERT_EQ(of(one).parts_of(pointers_to<const void*>(one, drawn).data(), &parts), status::ok);
     round_no round = 0;
     bool is_posted = false;
-    ASSERT_EQ(of(one).offer(parts, &round, &is_posted), status::ok);
-    if (!one.tickets.empty()) {
-      EXPECT_GT(round, one.tickets.back()) << "the numbers of calls must increase";
-    }
+    std::optional<std::uint32_t> fragment;
+    if (world.draw_below(2) == 0) fragment = static_cast<std::uint32_t>(world.draw_below(rules_.fragments));
+    ASSERT_EQ(of(one).offer({parts, 1, fragment}, &round, &is_posted), status::ok);
+    EXPECT_GT(round, one.last_ticket) << "the numbers of calls must increase";
     EXPECT_EQ(is_posted, of(one).rounds().finished < round);
-    one.offers.push_back(drawn);
-    one.tickets.push_back(round);
+    account& its = one.accounts[fragment ? *fragment : fragment_of(round)];
+    its.offers.push_back(drawn);
+    its.tickets.push_back(round);
+    one.last_ticket = round;
   }
 
   /// Skips rounds. The next offer must call for a round after the skipped rounds.
@@ -242,22 +264,28 @@ class session_bench {
     ASSERT_EQ(of(one).skip(last, &skipped), status::ok);
     ASSERT_EQ(of(one).skip(last, &again), status::ok);
     EXPECT_EQ(again, 0u) << "a round must be skipped only once";
-    if (!one.tickets.empty() && skipped > 0) {
-      EXPECT_GT(std::min(last, finished), one.tickets.back()) << "a called round is skipped";
+    if (skipped > 0) {
+      EXPECT_GT(std::min(last, finished), one.last_ticket) << "a called round is skipped";
     }
-    const std::size_t before = one.tickets.size();
     offer(one);
-    ASSERT_EQ(one.tickets.size(), before + 1);
-    EXPECT_GT(one.tickets.back(), std::min(last, finished)) << "the call is for a skipped round";
+    EXPECT_GT(one.last_ticket, std::min(last, finished)) << "the call is for a skipped round";
   }
 
   /// Withdraws the pending offers, and removes them from the record.
   void withdraw(player& one) {
-    std::uint64_t taken = 0;
+    std::uint64_t taken = 0, pending = 0;
+    for (std::size_t f = 0; f < one.accounts.size(); ++f) {
+      integers saved(rules_.count);
+      const auto into = reinterpret_cast<std::byte*>(saved.data());
+      const std::uint64_t of_fragment = of(one).rounds().partial->fragments[f].offers->save(into);
+      account& its = one.accounts[f];
+      ASSERT_LE(of_fragment, its.offers.size());
+      its.offers.resize(its.offers.size() - of_fragment);
+      its.tickets.resize(its.offers.size());
+      pending += of_fragment;
+    }
     ASSERT_EQ(of(one).withdraw(&taken), status::ok);
-    ASSERT_LE(taken, one.offers.size());
-    one.offers.resize(one.offers.size() - taken);
-    one.tickets.resize(one.offers.size());
+    EXPECT_EQ(taken, pending);
   }
 
   /// Collects a result into a vector or into buckets, or drops the result. Returns false if there is no new result, or
@@ -297,7 +325,9 @@ class session_bench {
   bool take(player& one, const collect_report& report, std::optional<integers> result) {
     EXPECT_GE(report.round, report.what.to);
     const bool may_have_dropped = one.is_in_common && is_average_[one.epoch];
-    if (may_have_dropped) one.given_up_to = std::max(one.given_up_to, report.what.from);
+    account& its = one.accounts[fragment_of(report.what.to)];
+    EXPECT_EQ(report.fragment, fragment_of(report.what.to));
+    if (may_have_dropped) its.given_up_to = std::max(its.given_up_to, report.what.from);
     if (report.what.null && result) {
       EXPECT_EQ(*result, integers(rules_.count, k_untouched)) << "a null result was written";
     }
@@ -311,17 +341,20 @@ class session_bench {
         EXPECT_EQ(report.what.ranks, one.last.ranks);
       }
       // `to` is below given_up_to if a collect has already returned the result of this flush.
-      EXPECT_LE(report.what.to, one.given_up_to);
+      EXPECT_LE(report.what.to, its.given_up_to);
       return false;
     }
-    EXPECT_EQ(report.what.from, one.given_up_to) << "rank " << one.self << ": a round is reported twice or left out";
-    one.given_up_to = report.what.to;
+    EXPECT_EQ(report.what.from, its.given_up_to) << "rank " << one.self << ": a round is reported twice or left out";
+    its.given_up_to = report.what.to;
+    if (one.self == k_witness) {
+      EXPECT_GT(report.what.to, one.last.to) << "results are not in the order of their rounds";
+    }
     one.last = report.what;
     if (one.self == k_witness && !rules_.averages) {
-      EXPECT_EQ(report.what.staleness, staleness_of(one, report.what));
+      EXPECT_EQ(report.what.staleness, staleness_of(its, report.what));
     }
-    one.given_offers += report.what.mine;
-    check_order(one, report.what);
+    its.given_offers += report.what.mine;
+    check_order(its, report.what, one.self);
     given_.push_back({one.self, report.what, std::move(result)});
     return true;
   }
@@ -359,7 +392,7 @@ class session_bench {
     ASSERT_EQ(now.answer, status::ok) << now.reason;
     one.is_in_common = false;
     if (is_average) {
-      one.given_up_to = report.what.to;
+      one.accounts.front().given_up_to = report.what.to;
       one.forgotten = offered_by(one);
     } else {
       take(one, report, result);
@@ -421,24 +454,25 @@ class session_bench {
 
   /// Returns the staleness of a rank's offers in the result of one round. The staleness is the number of rounds for
   /// which the oldest included offer has waited.
-  static round_no staleness_of(const player& one, const delivered& what) {
-    if (what.mine == 0 || one.given_offers >= one.tickets.size()) return 0;
-    const round_no called = one.tickets[one.given_offers];
+  static round_no staleness_of(const account& its, const delivered& what) {
+    if (what.mine == 0 || its.given_offers >= its.tickets.size()) return 0;
+    const round_no called = its.tickets[its.given_offers];
     return called < what.to ? what.to - called : 0;
   }
 
   /// If every round waits for the calls of all ranks, an offer must not be late. The offer must be in the result of the
   /// round for which it called, or of an earlier round.
-  void check_order(const player& one, const delivered& what) {
+  void check_order(const account& its, const delivered& what, rank r) const {
     if (rules_.starts.policy != activation_policy::full || rules_.averages) return;
-    const auto called = std::ranges::upper_bound(one.tickets, what.to) - one.tickets.begin();
-    EXPECT_GE(one.given_offers, static_cast<std::uint64_t>(called)) << "rank " << one.self << ", round " << what.to;
+    const auto called = std::ranges::upper_bound(its.tickets, what.to) - its.tickets.begin();
+    EXPECT_GE(its.given_offers, static_cast<std::uint64_t>(called)) << "rank " << r << ", round " << what.to;
   }
 
   void read_witness() {
     for (const given& one : given_) {
       if (one.to != k_witness) continue;
-      ASSERT_EQ(one.what.to, one.what.from + 1) << "a history of 60 has overflowed";
+      ASSERT_EQ(one.what.from, one.what.to - std::min<round_no>(one.what.to, rules_.fragments))
+          << "a history of 60 has overflowed";
       rounds_[one.what.to] = {one.to, one.what, one.what.null ? zeros(rules_.count) : *one.result};
     }
   }
@@ -449,6 +483,7 @@ class session_bench {
     given all{got.to, {.from = got.what.from, .to = got.what.to}, zeros(rules_.count)};
     const bool keeps_all = players_[index(got.to)].lag.policy != lag_policy::latest;
     for (round_no round = got.what.from + 1; round <= got.what.to; ++round) {
+      if (fragment_of(round) != fragment_of(got.what.to)) continue;
       const auto found = rounds_.find(round);
       if (found == rounds_.end()) return std::nullopt;
       const delivered& what = found->second.what;
@@ -492,15 +527,15 @@ class session_bench {
 
   /// Returns the sum of the rounds after the last model_sync, up to round `last`.
   integers sum_up_to(round_no last) const {
-    integers sum = zeros(rules_.count);
+    integers sum = zeros(rules_.count * rules_.fragments);
     for (auto one = rounds_.upper_bound(synchronised_); one != rounds_.end() && one->first <= last; ++one)
-      sum = sum_of(sum, *one->second.result);
+      add_to(sum, fragment_of(one->first), *one->second.result);
     return sum;
   }
 
   void check_flush(std::size_t epoch) const {
     ASSERT_EQ(common_[epoch].size(), players_.size());
-    integers offered = zeros(rules_.count);
+    integers offered = zeros(rules_.count * rules_.fragments);
     for (const common_record& one : common_[epoch]) {
       offered = sum_of(offered, one.offered);
       EXPECT_EQ(one.report.round, common_[epoch].front().report.round) << "ranks are at different rounds after a flush";
@@ -542,12 +577,11 @@ class session_bench {
   void check_totals() const {
     for (std::size_t epoch = first_leave_; epoch < is_average_.size(); ++epoch)
       if (is_average_[epoch]) return;
-    integers offered = zeros(rules_.count);
+    integers offered = zeros(rules_.count * rules_.fragments);
     for (const player& one : players_) {
       offered = sum_of(offered, difference_of(offered_by(one), one.forgotten));
-      if (synchronised_ == 0) {
-        EXPECT_EQ(one.given_offers, one.offers.size()) << "rank " << one.self;
-      }
+      if (synchronised_ != 0) continue;
+      for (const account& its : one.accounts) EXPECT_EQ(its.given_offers, its.offers.size()) << "rank " << one.self;
     }
     EXPECT_EQ(sum_up_to(k_last_round), offered);
   }
@@ -590,10 +624,12 @@ void play_worlds(std::uint64_t first_seed, std::uint64_t seeds) {
   for (std::uint64_t seed = first_seed; seed < first_seed + seeds; ++seed) {
     const rank size = sizes[mix(seed) % std::size(sizes)];
     const std::uint64_t lot = mix(mix(seed));
+    const std::uint32_t fragments = std::array{1u, 1u, 2u, 3u, 5u}[lot / 16 % 5];
     const rules by{.starts = draw_activation(size, seed),
                    .count = counts[lot % std::size(counts)],
-                   .averages = lot / 4 % 2 == 0,
-                   .leaves = lot / 8 % 2 == 0};
+                   .averages = fragments == 1 && lot / 4 % 2 == 0,
+                   .leaves = lot / 8 % 2 == 0,
+                   .fragments = fragments};
     session_bench(size, seed, by).play();
     if (::testing::Test::HasFailure()) return;
   }
