@@ -48,6 +48,7 @@ struct soak_options {
   std::uint64_t rounds = 1'000'000;
   std::uint64_t seed = 1;
   std::uint64_t count = 16;
+  std::uint32_t fragments = 1;
   double delay_us = 20;
   std::string delay = "auto";
   double timeout_s = 30;
@@ -109,7 +110,7 @@ class soak {
         timeout_ns_(static_cast<std::uint64_t>(options.timeout_s * 1e9)),
         calls_(calls_of(options, here.rank())),
         ledger_({.self = here.rank(), .size = here.size()}, options.count, options.seed,
-                require(read_activation(options.policy)), least_calls(options, here.size()),
+                require(read_activation(options.policy)), least_calls(options, here.size()), options.fragments,
                 [this](std::uint64_t call, const std::string& what) { complain(call, what); }) {
     if (here.rank() == 0)
       line_.emplace(options.progress ? progress_line::elsewhere::lines : progress_line::elsewhere::nothing);
@@ -186,6 +187,7 @@ void soak::create() {
   desc.seed = options_.seed;
   desc.lag = LSCHED_ACCUMULATE;
   desc.algorithm = options_.algorithm.c_str();
+  desc.fragments = options_.fragments;
   expect(lsched_partial_create(here_.runtime(), &desc, &schedule_, &detail_), "lsched_partial_create");
 }
 
@@ -197,12 +199,14 @@ void soak::play_round() {
 }
 
 lsched_status soak::try_collect(lsched_ticket ticket, std::uint64_t checked_round) {
-  lsched_report report{};
-  report.struct_size = sizeof report;
-  void* const result = ledger_.result();
-  const lsched_status answer = lsched_collect(ticket, &result, timeout_ns_, &report, &detail_);
-  if (answer == LSCHED_OK) ledger_.check(report, checked_round);
-  return answer;
+  for (;;) {
+    lsched_report report{};
+    report.struct_size = sizeof report;
+    void* const result = ledger_.result();
+    const lsched_status answer = lsched_collect(ticket, &result, timeout_ns_, &report, &detail_);
+    if (answer != LSCHED_OK) return answer;
+    if (!ledger_.check(report, checked_round) || options_.fragments == 1) return LSCHED_OK;
+  }
 }
 
 void soak::collect(lsched_ticket ticket, std::uint64_t checked_round) {
@@ -291,6 +295,7 @@ json soak::summary(std::uint64_t violations) const {
           {"nap_mean", ledger_.mean_contributors()},
           {"transport", here_.transport()},
           {"count", options_.count},
+          {"fragments", options_.fragments},
           {"delay_us", options_.delay_us},
           {"delay", options_.delay},
           {"stops_ms", options_.stops_ms},
@@ -361,6 +366,9 @@ void add_options(CLI::App& app, command_context& context) {
       ->check(whole_number(1, k_most_ranks));
   command->add_option("--count", options->count, "Integers in a contribution, at least 3")
       ->check(whole_number(soak_ledger::k_least_count, std::uint64_t{1} << 32))
+      ->capture_default_str();
+  command->add_option("--fragments", options->fragments, "Fragments of the schedule, which take turns")
+      ->check(whole_number(1, 1024))
       ->capture_default_str();
   command->add_option("--delay-us", options->delay_us, "Mean of the exponentially distributed pause before each call")
       ->check(number(0, 1e9))

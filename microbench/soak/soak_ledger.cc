@@ -20,8 +20,10 @@ constexpr std::uint64_t wide(rank value) { return static_cast<std::uint64_t>(val
 }  // namespace
 
 soak_ledger::soak_ledger(world where, std::uint64_t count, std::uint64_t seed, const activation& starts,
-                         std::uint64_t together, std::function<void(std::uint64_t, const std::string&)> complain)
+                         std::uint64_t together, std::uint32_t fragments,
+                         std::function<void(std::uint64_t, const std::string&)> complain)
     : where_(where), seed_(seed), starts_(starts), together_(together), complain_(std::move(complain)) {
+  last_.resize(fragments);
   const std::uint64_t size = std::max(count, k_least_count);
   for (std::uint64_t j = k_least_count; j < size; ++j)
     coefficients_.push_back({mix(3 * j) | 1, mix(3 * j + 1), mix(3 * j + 2)});
@@ -50,7 +52,8 @@ std::uint64_t* soak_ledger::result() {
   return result_.data();
 }
 
-void soak_ledger::check(const lsched_report& report, std::uint64_t round) {
+bool soak_ledger::check(const lsched_report& report, std::uint64_t round) {
+  const bool is_new = report.to != report.from;
   check_interval(report, round);
   check_counts(report);
   if (report.has_result != 0) {
@@ -61,18 +64,24 @@ void soak_ledger::check(const lsched_report& report, std::uint64_t round) {
   }
   check_policy(report);
   const bool is_full = starts_.policy == activation_policy::full;
-  if (is_full && round != 0 && report.to <= together_) check_full_round(report);
-  last_ = report.to;
+  if (is_full && is_new && round != 0 && report.to <= together_) check_full_round(report);
+  last_[report.fragment] = report.to;
   mine_delivered_ += report.mine;
-  if (report.to == report.from || round == 0) return;  // only results of this rank's calls count for the mean
+  if (!is_new || round == 0) return is_new;  // only results of this rank's calls count for the mean
   ++results_;
   contributors_ += report.last.contributors;
+  return true;
 }
 
 void soak_ledger::check_interval(const lsched_report& report, std::uint64_t round) {
-  expect(report.from == last_, "the report does not continue the previous report", report.from, last_);
+  const std::uint64_t fragment = report.to == 0 ? report.fragment : (report.to - 1) % last_.size();
+  expect(report.fragment == fragment, "the report names a wrong fragment", report.fragment, fragment);
+  const std::uint64_t last = last_[fragment];
+  expect(report.from == last, "the report does not continue the previous report of its fragment", report.from, last);
   expect(report.to >= report.from, "the report's interval runs backwards", report.to, report.from);
-  expect(report.to >= round, "collect returned before the ticket's round was over", report.to, round);
+  if (last_.size() > 1 && report.to != report.from) return;  // may be an earlier result of another fragment
+  const std::uint64_t to = std::max(report.to, last_round());
+  expect(to >= round, "collect returned before the ticket's round was over", to, round);
 }
 
 void soak_ledger::check_counts(const lsched_report& report) {
@@ -114,7 +123,9 @@ void soak_ledger::check_elements(const lsched_report& report) {
 /// Checks staleness and the number of contributors. A rank that calls for a round has a pending offer, so all ranks
 /// whose calls start a round contribute to that round.
 void soak_ledger::check_policy(const lsched_report& report) {
-  const std::uint64_t oldest = starts_.full_every == 0 ? UINT64_MAX : starts_.full_every - 1;
+  // An offer that is late for its call waits for the next round of its fragment.
+  const std::uint64_t fragments = last_.size(), late = starts_.full_every + fragments - 2;
+  const std::uint64_t oldest = starts_.full_every == 0 ? UINT64_MAX : late / fragments * fragments;
   expect(report.staleness <= oldest, "an offer is older than the policy allows", report.staleness, oldest);
   if (report.to == report.from || report.to > together_) return;
   const bool is_full = starts_.is_full(report.to);

@@ -9,6 +9,7 @@
 // by element, without a list of its contributors. The total of all results must equal the total of all offers.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -29,7 +30,7 @@ class soak_ledger {
   /// have at least the contributors that start a round. No offer may be older than the policy allows. `complain` is
   /// called for each violation, with a text and the index of this rank's last call.
   soak_ledger(world where, std::uint64_t count, std::uint64_t seed, const activation& starts, std::uint64_t together,
-              std::function<void(std::uint64_t call, const std::string&)> complain);
+              std::uint32_t fragments, std::function<void(std::uint64_t call, const std::string&)> complain);
 
   /// Returns the contribution of this rank's next call, valid until the next contribute(). Calls are numbered from 1.
   const std::vector<std::uint64_t>& contribute();
@@ -38,8 +39,8 @@ class soak_ledger {
   std::uint64_t* result();
 
   /// Checks the report of lsched_collect and the values in result(). `round` is the ticket's round, or 0 if the
-  /// ticket's round may still be open.
-  void check(const lsched_report& report, std::uint64_t round);
+  /// ticket's round may still be open. Returns true if the report has a new result.
+  bool check(const lsched_report& report, std::uint64_t round);
 
   /// Checks that all offers of this rank were delivered. Must be called after the last result.
   void check_mine();
@@ -48,7 +49,7 @@ class soak_ledger {
   void check_totals(const std::vector<std::uint64_t>& of_world);
 
   std::uint64_t calls() const { return calls_; }
-  std::uint64_t last_round() const { return last_; }
+  std::uint64_t last_round() const { return *std::ranges::max_element(last_); }
   std::uint64_t violations() const { return violations_; }
   const std::vector<std::uint64_t>& offered() const { return offered_; }
   const std::vector<std::uint64_t>& delivered() const { return delivered_; }
@@ -81,7 +82,7 @@ class soak_ledger {
   std::vector<std::uint64_t> expected_;   ///< policy full: the expected result of a round
   std::vector<std::uint64_t> one_;        ///< contribution of one rank, added to expected_
   std::uint64_t calls_ = 0;
-  std::uint64_t last_ = 0;
+  std::vector<std::uint64_t> last_;  ///< for each fragment: last round in the results
   std::uint64_t mine_delivered_ = 0;
   std::uint64_t results_ = 0;
   std::uint64_t contributors_ = 0;

@@ -20,7 +20,7 @@ struct books {
   explicit books(bool is_full = false) : books(is_full ? "full" : "solo", UINT64_MAX) {}
   books(const char* policy, std::uint64_t together) {
     for (rank r = 0; r < 3; ++r)
-      ranks.emplace_back(world{.self = r, .size = 3}, k_count, 5, *read_activation(policy), together,
+      ranks.emplace_back(world{.self = r, .size = 3}, k_count, 5, *read_activation(policy), together, 1,
                          [this](std::uint64_t, const std::string& what) { complaints += what + "\n"; });
   }
 
