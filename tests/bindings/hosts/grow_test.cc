@@ -1,5 +1,6 @@
 // Tests of training loops in which ranks die and new ranks join (lsched_grow_begin), on one host and on two.
-// LSCHED_TEST_HOST_TRIALS sets the number of trials, and LSCHED_TEST_HOST_SEED sets the seed of the first trial.
+// LSCHED_TEST_HOST_TRIALS sets the number of trials, which then begin with 8 ranks. LSCHED_TEST_HOST_SEED sets the seed
+// of the first trial.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <time.h>
@@ -525,7 +526,8 @@ grow_result run_grow_trial(const grow_trial& what, const network_hosts* net) {
 void run_trials(int hosts) {
   if (hosts > 1 && !network_hosts(1).exist()) GTEST_SKIP() << "only root can make hosts";
   const shared_memory_names names;
-  const int number = requested_host_trials() == 0 ? 3 : requested_host_trials();
+  const bool is_long = requested_host_trials() != 0;
+  const int number = is_long ? requested_host_trials() : 3;
   const char* const wish = std::getenv("LSCHED_TEST_HOST_SEED");
   const std::uint64_t first = wish != nullptr ? std::strtoull(wish, nullptr, 10) : 1;
   std::optional<network_hosts> net;
@@ -537,7 +539,7 @@ void run_trials(int hosts) {
     const std::uint64_t draw = mix(seed);
     const grow_trial what{.seed = seed,
                           .activation = std::array{"solo", "majority", "full", "quorum(3)+every(8)"}[seed % 4],
-                          .members = static_cast<rank>(3 + draw % 5),
+                          .members = is_long ? 8 : static_cast<rank>(3 + draw % 5),
                           .joiners = static_cast<rank>(1 + draw / 8 % 3),
                           .deaths = static_cast<int>(draw / 64 % 3),
                           .count = std::array<std::uint64_t, 3>{64, 4000, 50'000}[draw / 256 % 3],
