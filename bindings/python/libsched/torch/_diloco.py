@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import collections
+import functools
 import io
+import time
 from typing import Any, Callable, Iterable, Iterator, Sequence, TypeVar, Union
 
 import torch
 
 from .._collective import refusing
-from .._errors import StateError
+from .._errors import StateError, Timeout
 from .._partial import Report, _samplers_of
 from .._words import whole_number
 from .._world import World
-from ._fragment import NO_END, Fragment
+from ._fragment import Fragment
 from ._hook import world_and_limit
 from ._parameters import Parameters
 
+_NO_END = 2**62  # larger than the number of any round
 _LONGEST_GRACE = 3600  # seconds
 _HISTORY = 60  # results that the library keeps for a late rank, at most
 _TRANSPORTS = {"bf16": torch.bfloat16}
@@ -36,7 +40,9 @@ class DiLoCo:
                 inner.step()
 
     A hook of the inner optimizer does the work: call step() of the inner optimizer only. All ranks create the object,
-    which copies the weights of rank 0 to all ranks. Arguments with the names of torchft have the meaning of torchft:
+    which copies the weights of rank 0 to all ranks. One partial schedule moves the fragments in turn, so each round
+    moves as many elements as the largest fragment has. Prefer fragments of similar sizes. Arguments with the names of
+    torchft have the meaning of torchft:
         model_fragments        modules or lists of parameters. Together they have each parameter of the inner optimizer
                                once
         inner_optimizer        the optimizer of the local steps
@@ -51,11 +57,11 @@ class DiLoCo:
         quorum     number of ranks whose changes start a round. With a grace, the round waits for further ranks for half
                    of this time. None: all ranks
         grace      maximum duration in seconds of the wait for a merge. If the round is not over by then, the rank
-                   trains on, and applies the result at its next merge of the fragment. Without a quorum, a rank that
-                   has waited for half of this time starts the round without the late ranks
+                   trains on, and its weights get the result at the next merge of the fragment. Without a quorum, a
+                   rank that has waited for half of this time starts the round without the late ranks
         weight     weight of this rank's change, such as the number of tokens since its last offer: a whole number, or
-                   a function without arguments, which is called for each offer. Merged changes are weighted means. A
-                   change of weight 0 is dropped. None: 1
+                   a function without arguments, which returns the weight of the steps since its last call. Merged
+                   changes are weighted means. A change of weight 0 is dropped. None: 1
         transport  "bf16": changes are rounded to bf16. The rounding errors of this rank are added to its next change;
                    None: no rounding
         timeout    maximum duration of a wait in seconds; None: the group's timeout
@@ -82,23 +88,34 @@ class DiLoCo:
         self.steps = self.passes = 0
         self._origin = 0  # local step after which fragment 0 has its first turn
         self._offered = self._collected = 0  # number of offers and of merges since then
-        self._turn = 0
+        # Numbers of the fragments of the turns that were not merged; None: the turn has made no offer.
+        self._turns: collections.deque = collections.deque()
+        self._called = 0  # last round for which this rank has called
+        # (ticket, number of the turn) of rounds whose results were not applied, oldest first
+        self._tickets: collections.deque = collections.deque()
+        self._used_ticket: Any = None  # of the last round whose results were applied
+        self._is_overdue = False  # true if a wait for the oldest ticket has ended without a result
+        self._final_round = _NO_END  # last round of the running loop over rounds()
         self._has_left = False
         with refusing(self.world):
             self._expect_valid(len(model_fragments), quorum, transport)
             parameters = [_parameters_of(each, i) for i, each in enumerate(model_fragments)]
             outers = _outers_of(outer_optimizer, len(parameters))
             _expect_owners(parameters, inner_optimizer, outers)
-            self._fragments = [Fragment(each, outer, _TRANSPORTS.get(transport or ""))
+            self._fragments = [Fragment(each, outer, keeps_residual=transport is not None)
                                for each, outer in zip(parameters, outers)]
+        dtype = _TRANSPORTS.get(transport or "") or functools.reduce(torch.promote_types,
+                                                                     (each.dtype for each in parameters))
+        # A change of a fragment, and later a result. Fragments that are shorter than the longest do not use the end.
+        self._message = torch.zeros(max(each.count for each in parameters), dtype=dtype, device="cpu")
         self._distance = sync_every // len(self._fragments)
+        self._sums = self.world.partial(len(self._message), dtype, divisor="offers", lag="history", history=_HISTORY,
+                                        activation=self._activation(quorum), fragments=len(self._fragments))
+        self._sums._create_wait(self._limit)
         for each in self._fragments:
-            each.sums = self.world.partial(each.parameters.count, each.transport, divisor="offers", lag="history",
-                                           history=_HISTORY, activation=self._activation(quorum))
-            each.sums._create_wait(self._limit)
             each.begin()
             self._broadcast(each.weights.flat, 0)
-            each.mix(0.0)
+            each.restart()
         self._hook = inner_optimizer.register_step_post_hook(self._after_step)
 
     def _expect_valid(self, fragments: int, quorum: int | None, transport: str | None) -> None:
@@ -131,12 +148,15 @@ class DiLoCo:
 
     @property
     def fragment_rounds(self) -> list[int]:
-        """The last round of each fragment that this rank has applied."""
+        """The number of rounds of each fragment that this rank has applied."""
         return [each.round for each in self._fragments]
 
     @property
     def reports(self) -> list[Report | None]:
-        """The libsched.Report of the last result of each fragment; None: no result yet."""
+        """The libsched.Report of the last result of each fragment; None: no result yet.
+
+        Its round numbers count the rounds of all fragments.
+        """
         return [each.report for each in self._fragments]
 
     def global_weights(self) -> list[torch.Tensor]:
@@ -152,19 +172,17 @@ class DiLoCo:
         same `until`. With a quorum, use this loop. Without the loop, a late rank would wait for rounds for which the
         others do not call. `batches` can be read repeatedly, as in PartialOptimizer.rounds().
         """
-        self._fragments[0].sums._agreed_until(until)
-        for each in self._fragments:
-            each.final_round = until
+        self._sums._agreed_until(until)
+        self._final_round = len(self._fragments) * (until - min(each.rounds_before for each in self._fragments))
         try:
-            while not self._have_ended():
+            while not self._has_ended():
                 yield from self._pass(batches)
         finally:
-            for each in self._fragments:
-                each.final_round = NO_END
+            self._final_round = _NO_END
         self.flush()
 
-    def _have_ended(self) -> bool:
-        return all(each.has_ended for each in self._fragments)
+    def _has_ended(self) -> bool:
+        return self._sums.round >= self._final_round
 
     def _pass(self, batches: Iterable[_Batch]) -> Iterator[_Batch]:
         for sampler in {id(each): each for each in _samplers_of(batches)}.values():
@@ -173,7 +191,7 @@ class DiLoCo:
         steps = self.steps
         for batch in batches:
             yield batch
-            if self._have_ended():
+            if self._has_ended():
                 return
         if self.steps == steps:
             raise StateError(f"rounds: the inner optimizer made no step in pass {self.passes} over the batches, so the "
@@ -186,35 +204,103 @@ class DiLoCo:
         if self._has_left or _is_for_initial_state(inner):
             return
         self.steps += 1
+        if self._has_ended():
+            return  # flush() merges the rest
         since = self.steps - self._origin
         if (since + self._delay) // self._distance > self._offered:
             self._offer_next()
         while self._collected < min(since // self._distance, self._offered):
-            fragment = self._fragments[self._collected % len(self._fragments)]
-            fragment.collect(self._alpha, self._longest_wait(), self._grace is not None)
+            self._merge(self._turns[0])
+            self._turns.popleft()
             self._collected += 1
 
     def _offer_next(self) -> None:
-        """Offers the change of the fragment whose turn it is.
+        """Offers a change, and calls for the round after the last round that was called or applied.
 
-        In a turn, a rank calls for round `turn` of fragment 0, then of fragment 1, and so on. A late rank only leaves
-        out whole turns all of whose rounds are over. So if ranks wait for different fragments, the earliest of these
-        rounds has the calls of all waiting ranks, and no ranks wait for each other.
+        If this rank is late, that round may be over, so that the next merge does not wait. All ranks call for rounds of
+        one sequence, so no two ranks wait for each other in different fragments.
         """
-        number = self._offered % len(self._fragments)
-        if number == 0:
-            self._turn = min(each.sums.round - each.first_round for each in self._fragments) + 2
-        fragment = self._fragments[number]
-        if not fragment.has_ended:
-            fragment.skip_to(self._turn)
-            fragment.offer(self.steps, self._weight)
+        number = None  # after the call for the last round of a loop, flush() makes the next offers
+        if self._called < self._final_round:
+            number = self._fragment_of_turn()
+            self._sums.skip(max(0, min(self._sums.round, self._final_round - 1)))
+            self._weigh()
+            self._offer(number)
+        self._turns.append(number)
         self._offered += 1
+
+    def _fragment_of_turn(self) -> int:
+        """Returns the number of the fragment that is offered next: the fragment that the called round moves.
+
+        A slow rank calls for few rounds, perhaps always of the same fragment. So a fragment that was not offered for
+        twice the usual time precedes.
+        """
+        late = min(range(len(self._fragments)), key=lambda number: self._fragments[number].offered_step)
+        if self.steps - self._fragments[late].offered_step >= 2 * self._every:
+            return late
+        return max(self._called, min(self._sums.round, self._final_round - 1)) % len(self._fragments)
+
+    def _weigh(self) -> None:
+        """Asks the weight function for the weight of the steps since its last call."""
+        if callable(self._weight):
+            weight = self._weight()
+            for each in self._fragments:
+                each.owed += weight
+
+    def _offer(self, number: int) -> None:
+        fragment = self._fragments[number]
+        weight = fragment.owed if callable(self._weight) else 1 if self._weight is None else self._weight
+
+        def send() -> None:
+            self._message[fragment.parameters.count:] = 0
+            ticket = self._sums.offer(self._message, weight, number)
+            self._called = ticket.round
+            self._tickets.append((ticket, self._offered))
+
+        fragment.offer(send, self._message[:fragment.parameters.count], self.steps, weight)
+
+    def _merge(self, number: int | None) -> None:
+        """Applies all results up to this turn's offer, then mixes the local and the global weights of the fragment.
+
+        If a result is late, raises Timeout, or returns if there is a grace.
+        """
+        end = time.monotonic() + self._longest_wait()
+        try:
+            if self._used_ticket is not None:  # a late rank skips rounds, whose results precede the first ticket's
+                self._take(self._used_ticket, 0.0)
+            while self._tickets and self._tickets[0][1] <= self._collected:
+                self._take(self._tickets[0][0], max(0.0, end - time.monotonic()))
+                self._used_ticket, self._is_overdue = self._tickets.popleft()[0], False
+        except Timeout:
+            self._is_overdue = True
+            if self._grace is None:
+                raise
+        finally:
+            if number is not None:
+                self._fragments[number].mix(self._alpha)
+
+    def _take(self, ticket: Any, timeout: float) -> None:
+        """Waits for the ticket's round. Then makes outer steps with all results that are there."""
+        while self._apply(self._sums.collect(ticket, self._message, timeout)):
+            pass
+
+    def _apply(self, report: Report) -> bool:
+        """Makes an outer step with the result in the message. Returns false if there is no new result."""
+        if report.from_ == report.to:
+            return False
+        fragment = self._fragments[report.fragment]
+        rounds = (self._rounds_until(report.fragment, report.to) - self._rounds_until(report.fragment, report.from_))
+        fragment.step(report, self._message[:fragment.parameters.count], rounds)
+        return True
+
+    def _rounds_until(self, number: int, round: int) -> int:
+        """Returns how many of the rounds 1 … `round` move a fragment."""
+        return (round + len(self._fragments) - 1 - number) // len(self._fragments)
 
     def _begin_turns(self) -> None:
         """Makes the next turn that of fragment 0, as on all other ranks."""
         self._origin, self._offered, self._collected = self.steps, 0, 0
-        for each in self._fragments:
-            each.first_round = each.sums.round + 1
+        self._turns.clear()
 
     def _longest_wait(self) -> float:
         """Returns the time in seconds for which a merge may wait.
@@ -223,15 +309,14 @@ class DiLoCo:
         """
         if self._grace is None:
             return self._limit
-        return 0.0 if any(each.is_blocked for each in self._fragments) else self._grace
+        return 0.0 if self._is_overdue and not self._tickets[0][0].test() else self._grace
 
     def leave(self) -> None:
         """Declares that this rank makes no more merges. Later rounds do not wait for this rank."""
         if not self._has_left:
             self._has_left = True
             self._hook.remove()
-            for each in self._fragments:
-                each.sums.leave()
+            self._sums.leave()
 
     # --- all ranks together --------------------------------------------------------------------------------------
 
@@ -239,13 +324,25 @@ class DiLoCo:
         """Merges all changes of all ranks. The weights of all models become the global weights. Collective.
 
         Changes include the local steps since the last offer. The next merge is then that of fragment 0, after
-        sync_every / P local steps. After a Timeout, call flush() again. A rank that has missed more than 60 rounds gets
-        the global weights and the state of the outer optimizer from another rank.
+        sync_every / P local steps. After a Timeout, call flush() again. A rank that has missed more than 60 rounds of a
+        fragment gets the global weights and the state of the outer optimizer from another rank.
         """
+        late = [number for number, each in enumerate(self._fragments) if each.offered_step < self.steps]
+        if late:
+            self._weigh()
+        for number in late:
+            self._offer(number)
+        if not self._tickets and self._used_ticket is None:
+            self._tickets.append((self._sums.offer(None), 0))
+        self._apply(self._sums.flush(self._message, self._limit))
+        if self._tickets:
+            self._used_ticket = self._tickets[-1][0]
+        self._tickets.clear()
+        self._is_overdue = False
+        self._take(self._used_ticket, self._limit)
+        self._called = self._sums.round
         for each in self._fragments:
-            if each.offered_step < self.steps:
-                each.offer(self.steps, self._weight)
-            each.flush(self._limit)
+            each.restart()
         self._begin_turns()
         self._equalise()
 
@@ -269,7 +366,7 @@ class DiLoCo:
             outer.load_state_dict(state)
         for each in self._fragments:
             self._broadcast(each.weights.flat, root)
-            each.mix(0.0)
+            each.restart()
             each.differs = False
 
     def _broadcast(self, tensor: torch.Tensor, root: int) -> None:
@@ -284,16 +381,14 @@ class DiLoCo:
         """
         survivors = self.world.shrink(self._limit)
         survivors.nonblocking = self.world.nonblocking
-        for each in self._fragments:
-            each.sums.carry(survivors)
+        self._sums.carry(survivors)
         self.world = survivors
         return survivors
 
     def close(self) -> None:
         """Leaves, and waits until all ranks have left."""
         self.leave()
-        for each in self._fragments:
-            each.sums.close(self._limit)
+        self._sums.close(self._limit)
 
     def __enter__(self) -> DiLoCo:
         return self
@@ -303,8 +398,7 @@ class DiLoCo:
             self.close()
             return
         self._hook.remove()
-        for each in self._fragments:
-            each.sums._abandon(is_cancelled=True)
+        self._sums._abandon(is_cancelled=True)
 
     # --- checkpoints ---------------------------------------------------------------------------------------------
 
@@ -319,17 +413,21 @@ class DiLoCo:
         """
         fragments = [{"names": list(each.parameters.names), "weights": each.weights.flat.clone(),
                       "start": each.start.flat.clone(), "round": each.round, "offered_step": each.offered_step,
-                      "residual": None if each.residual is None else each.residual.clone(),
-                      "pending": torch.frombuffer(bytearray(each.sums.save_pending()), dtype=torch.uint8)}
-                     for each in self._fragments]
-        return {"version": 1, "ranks": self.world.size, "rank": self.world.rank, "steps": self.steps,
-                "passes": self.passes, "fragments": fragments, "outer": [each.state_dict() for each in self._outers()]}
+                      "is_mixed": each.is_mixed, "owed": each.owed,
+                      "residual": None if each.residual is None else each.residual.clone()} for each in self._fragments]
+        pending = torch.frombuffer(bytearray(self._sums.save_pending()), dtype=torch.uint8)
+        return {"version": 2, "ranks": self.world.size, "rank": self.world.rank, "steps": self.steps,
+                "passes": self.passes, "fragments": fragments, "pending": pending,
+                "outer": [each.state_dict() for each in self._outers()]}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Loads a state that state_dict() has returned. Must be called before the first step.
 
         Drops the pending offers and the residual if another rank, or a rank of a world of another size, has saved them.
         """
+        if state_dict["version"] != 2:
+            raise ValueError(f"the state has version {state_dict['version']}, but this version of libsched reads "
+                             "version 2: use the version of libsched that has saved the state")
         theirs = state_dict["fragments"]
         if [each["names"] for each in theirs] != [each.parameters.names for each in self._fragments]:
             raise ValueError("the state belongs to a model with other fragments: load the state of these fragments")
@@ -338,14 +436,15 @@ class DiLoCo:
         self.steps, self.passes = state_dict["steps"], state_dict["passes"]
         self._begin_turns()
         is_mine = (state_dict["ranks"], state_dict["rank"]) == (self.world.size, self.world.rank)
-        for each, saved in zip(self._fragments, theirs):
+        self._sums.withdraw()
+        if is_mine:
+            self._sums.load_pending(bytes(state_dict["pending"].numpy()))
+        for number, (each, saved) in enumerate(zip(self._fragments, theirs)):
             each.weights.flat.copy_(saved["weights"])
             each.start.flat.copy_(saved["start"])
-            each.rounds_before = saved["round"] - each.sums.round
-            each.offered_step = saved["offered_step"]
-            each.sums.withdraw()
-            if is_mine:
-                each.sums.load_pending(bytes(saved["pending"].numpy()))
+            each.round, each.offered_step = saved["round"], saved["offered_step"]
+            each.is_mixed, each.owed = saved["is_mixed"], saved["owed"]
+            each.rounds_before = each.round - self._rounds_until(number, self._sums.round)
             if is_mine and each.residual is not None and saved["residual"] is not None:
                 each.residual.copy_(saved["residual"])
 

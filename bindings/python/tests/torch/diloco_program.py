@@ -70,7 +70,7 @@ class Counted:
 
     @property
     def sums(self):
-        return self.diloco._fragments[0].sums
+        return self.diloco._sums
 
     def subtract(self, amount):
         self.offered += amount
@@ -175,6 +175,33 @@ def check_replicas_are_alike_with_a_slow_rank(its):
                 assert torch.equal(first.setdefault(key, own), own), (options, key)
 
 
+def check_all_fragments_get_the_changes_of_a_slow_rank(its):
+    """The slow rank may call only for rounds of one fragment. The fragments have two sizes."""
+    parts = [torch.nn.Parameter(torch.zeros(3 + i % 2)) for i in range(4)]
+    inner, outer = torch.optim.SGD(parts, lr=1.0), torch.optim.SGD(parts, lr=1.0)
+    offered, merged, is_slow = torch.zeros(4), torch.zeros(4), its.rank == its.size - 1
+    with lst.DiLoCo([[each] for each in parts], inner, outer, 4, quorum=max(1, its.size - 1)) as diloco:
+        for fragment in diloco._fragments:
+            def watched(report, result, rounds, step=fragment.step):
+                merged[report.fragment] += result[0] * report.offers
+                mine[report.fragment] += report.mine
+                step(report, result, rounds)
+
+            fragment.step = watched
+        mine, before = [0] * 4, []
+        for i in diloco.rounds(range(100000), until=40):
+            before = list(mine)  # without the flush at the end
+            compute_for(0.004 if is_slow else 0.001)
+            for number, each in enumerate(parts):
+                each.grad = torch.full_like(each, 1.0 + (i + number) % 3)
+                offered[number] += 1.0 + (i + number) % 3
+            inner.step()
+        assert all(before), before
+        assert torch.equal(merged.round(), sum(its.all(offered))), (merged, offered)
+        assert len(set(diloco.fragment_rounds)) == 1 and diloco.fragment_rounds[0] > 40, diloco.fragment_rounds
+        assert are_alike(its, torch.cat([each.detach() for each in parts]))
+
+
 def check_a_late_change_is_merged_once(its):
     is_late = its.rank == its.size - 1 > 0
     counted = Counted(sync_every=1, quorum=max(1, its.size - 1))
@@ -200,17 +227,13 @@ def check_a_rank_that_stops_costs_one_wait(its):
     """The last rank stops for five merges, and every round needs that rank. No local step is lost."""
     counted, waits = Counted(fragments=2, sync_every=2, quorum=its.size, grace=0.05), []
     with counted.diloco as diloco:
-        def watch(sums):
-            collect = sums.collect
+        collect = diloco._sums.collect
 
-            def watched(ticket, result, timeout):
-                waits.append(timeout)
-                return collect(ticket, result, timeout)
+        def watched(ticket, result, timeout):
+            waits.append(timeout)
+            return collect(ticket, result, timeout)
 
-            sums.collect = watched
-
-        for each in diloco._fragments:
-            watch(each.sums)
+        diloco._sums.collect = watched
         if its.rank < its.size - 1:
             for _ in range(5):
                 counted.subtract(its.rank + 1)
@@ -235,10 +258,10 @@ def check_the_residual_of_bf16_is_conserved(its):
             its.train(model, inner, range(2 * i, 2 * i + 2))
             step, before = fragment.step, fragment.weights.flat.clone()
 
-            def watched(report):
+            def watched(report, result, rounds):
                 nonlocal merged
-                merged = merged + fragment._message.double()
-                step(report)
+                merged = merged + result.double()
+                step(report, result, rounds)
 
             def offering(*given, offer=fragment.offer):
                 nonlocal offered
@@ -248,7 +271,7 @@ def check_the_residual_of_bf16_is_conserved(its):
             fragment.step, fragment.offer = watched, offering
             its.train(model, inner, [i])
             del fragment.step, fragment.offer
-            assert fragment._message.dtype == torch.bfloat16 and fragment.residual.any()
+            assert diloco._message.dtype == torch.bfloat16 and fragment.residual.any()
             assert torch.allclose(offered - merged, fragment.residual.double(), rtol=0, atol=1e-7), i
     counted = Counted(sync_every=1, transport="bf16")  # bf16 rounds 1 + 1/512 to 1, and 1 + 3/512 to 1 + 1/128
     with counted.diloco:
@@ -315,7 +338,7 @@ def check_a_rank_that_misses_too_many_rounds_gets_the_weights(its):
     with lst.DiLoCo([[part]], inner, outer, 1, quorum=1) as diloco:
         for i in range(1 if is_late else 80):
             if is_late:
-                wait_until(lambda: diloco._fragments[0].sums.statistics()["rounds"] >= 70)
+                wait_until(lambda: diloco._sums.statistics()["rounds"] >= 70)
             part.grad = torch.full((3,), 1.0 + i % 3)
             inner.step()
         diloco._fragments[0].differs |= its.size == 1
