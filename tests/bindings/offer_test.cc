@@ -4,11 +4,14 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
+#include <chrono>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <numeric>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "bindings/c/lsched.h"
@@ -534,6 +537,35 @@ TEST(offer, of_each_fragment_is_saved_and_flushed) {
   for (; report.from != report.to; report = collect({world.its[1], 0}, sum)) add(report, sum);
   EXPECT_EQ(sums, (std::array<std::int64_t, 3>{0, 1, 5}));
   EXPECT_EQ(flushed % 3, 0u);
+}
+
+/// Rank 1 makes rounds, while rank 0 collects in another thread. The results must come in the order of their rounds.
+TEST(offer, results_of_fragments_come_in_the_order_of_their_rounds) {
+  constexpr std::uint64_t k_rounds = 30'000, k_ahead = 60;
+  lsched_partial_desc desc = desc_of(1);
+  desc.activation = "solo", desc.lag = LSCHED_HISTORY, desc.history = 60, desc.fragments = 3;
+  partial_world world(2, desc);
+  std::atomic<std::uint64_t> collected{0};
+  std::jthread caller([&] {
+    const integers one(1, 1);
+    integers sum(1);
+    for (std::uint64_t round = 1; round <= k_rounds; ++round) {
+      (void)collect(offer(world.its[1], &one), sum);
+      while (round > collected.load() + k_ahead) std::this_thread::yield();
+    }
+  });
+  integers sum(1);
+  const auto end = std::chrono::steady_clock::now() + std::chrono::nanoseconds(k_limit_ns);
+  std::uint64_t wrong = 0;
+  while (collected.load() < k_rounds && std::chrono::steady_clock::now() < end) {
+    const lsched_report report = collect({world.its[0], 0}, sum);
+    if (report.from == report.to) continue;
+    if (report.to != collected.load() + 1) ++wrong;
+    collected.store(std::max(collected.load(), report.to));
+  }
+  EXPECT_EQ(collected.load(), k_rounds);
+  EXPECT_EQ(wrong, 0u);
+  collected.store(k_rounds);  // ends the other thread after a failure
 }
 
 TEST(offer, to_a_fragment_that_does_not_exist_is_refused) {
